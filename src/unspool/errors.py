@@ -1,0 +1,75 @@
+"""The error tree. Each error is one line: what is wrong, the value, the range, the way out.
+
+`code` is stable and machine readable; the message may improve. The command line prints
+`error: <message>` and exits with 2 for a bad request and 1 for anything else of ours.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class UnspoolError(Exception):
+    """Base of every error that unspool raises on purpose."""
+
+    code = "error"
+    exit_code = 1
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class BadRequest(UnspoolError):
+    """The caller asked for something that has no meaning: a value out of range, an unknown name."""
+
+    code = "bad_request"
+    exit_code = 2
+
+
+class ContextOverflow(BadRequest):
+    """The prompt, or the prompt and what was asked for, is longer than the model's context."""
+
+    code = "context_overflow"
+
+
+class ModelNotFound(BadRequest):
+    """No such catalogue name, file or folder."""
+
+    code = "model_not_found"
+
+
+class ModelFileError(UnspoolError):
+    """A weights or tokenizer file is truncated, corrupt or hostile. Names the file and the field."""
+
+    code = "model_file"
+
+    def __init__(self, path: str | Path, field: str, problem: str, *, code: str | None = None) -> None:
+        super().__init__(f"{path}: {field}: {problem}", code=code)
+        self.path = str(path)
+        self.field = field
+
+
+class UnsupportedModel(UnspoolError):
+    """The file is well formed, but holds something this engine does not compute. Names it."""
+
+    code = "unsupported_model"
+
+
+class DownloadError(UnspoolError):
+    """A model could not be fetched or did not match its checksum; the cache is unchanged."""
+
+    code = "download"
+
+
+class TemplateError(BadRequest):
+    """A chat template is missing, does not parse, or refused the messages."""
+
+    code = "chat_template"
+
+
+class CapacityError(UnspoolError):
+    """The request can never fit the KV cache it was given."""
+
+    code = "capacity"

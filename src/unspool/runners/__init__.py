@@ -1,0 +1,1 @@
+"""How to compute a graph: `base` (the seam), `native` (C++), `reference` (NumPy oracle), `toy`."""
