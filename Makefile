@@ -1,0 +1,97 @@
+# One command for each thing a contributor does; `make help` lists them.
+#
+# Environments are folders of the checkout: .venv (package and development tools), .venv-oracle (.venv
+# plus torch and transformers), .venv-peers (llama-cpp-python). A stamp inside each says that it is up to
+# date, so a repeated command starts at once and a change in csrc/ rebuilds only what it touches.
+
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+RUN := $(BIN)/python
+NATIVE_SOURCES := CMakeLists.txt $(shell find csrc -type f 2>/dev/null)
+FORMATTED := src tests bench tools
+CORES := $(shell nproc 2>/dev/null || echo 2)
+
+# The build folder outlives an install (build-dir in pyproject.toml); that needs the build tools in the
+# environment itself, not in pip's throw-away one.
+INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check
+BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --editable
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: demo test check bench bench-peers test-oracle docs format clean help
+
+demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
+	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80
+
+test: .venv/.develop  ## the whole ordinary test suite with coverage of src/unspool (90 % or it fails)
+	@$(RUN) -m pytest --cov=unspool --cov-report=term-missing:skip-covered --cov-fail-under=90 $(ARGS)
+
+check: .venv/.develop  ## format, lint, types, import arrows, size budget, tracked files, generated docs
+	@$(BIN)/ruff format --check $(FORMATTED)
+	@$(BIN)/ruff check $(FORMATTED)
+	@$(BIN)/mypy
+	@$(BIN)/mypy --config-file pyproject.toml tools bench
+	@$(BIN)/lint-imports --no-logo
+	@find csrc \( -name '*.cpp' -o -name '*.h' \) -print0 | xargs -0 $(BIN)/clang-format --dry-run -Werror
+	@$(RUN) tools/size_budget.py
+	@$(RUN) tools/tracked_files.py
+	@$(RUN) tools/generate_docs.py --check
+
+bench: .venv/.package  ## our own speed, latency and memory; ARGS="--models smollm2-135m --quick"
+	@$(RUN) bench/own.py $(ARGS)
+
+bench-peers: .venv/.package .venv-peers/.ready  ## the same work on llama.cpp, alternating runs; ARGS as above
+	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python $(ARGS)
+
+test-oracle: .venv-oracle/.ready  ## compare with torch and transformers (their warnings are not ours)
+	@.venv-oracle/bin/python -m pytest -m oracle -W default tests/oracle $(ARGS)
+
+docs: .venv/.develop  ## check that the generated parts of the docs match the code; ARGS=--write renews them
+	@$(RUN) tools/generate_docs.py $(or $(ARGS),--check)
+
+format: .venv/.develop  ## rewrite Python and C++ sources in the common format
+	@$(BIN)/ruff check --fix --quiet $(FORMATTED)
+	@$(BIN)/ruff format $(FORMATTED)
+	@find csrc \( -name '*.cpp' -o -name '*.h' \) -print0 | xargs -0 $(BIN)/clang-format -i
+
+clean:  ## remove environments, builds and caches of this checkout (pulled models stay)
+	rm -rf .venv .venv-oracle .venv-peers build dist htmlcov .coverage bench/results \
+	  .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.venv/.tools: tools/preflight.sh
+	@sh tools/preflight.sh "$(PYTHON)"
+	@echo "creating .venv"
+	@$(PYTHON) -m venv --clear .venv
+	@$(INSTALL) "scikit-build-core>=0.10" "nanobind>=2.4" ninja cmake
+	@touch $@
+
+.venv/.package: .venv/.tools pyproject.toml $(NATIVE_SOURCES)
+	@echo "building and installing unspool"
+	@$(BUILD) .
+	@touch $@
+
+# Also makes .package true: the same install with the development tools beside it.
+.venv/.develop: .venv/.tools pyproject.toml $(NATIVE_SOURCES)
+	@echo "building and installing unspool with the development tools"
+	@$(BUILD) '.[dev]'
+	@touch .venv/.package $@
+
+# Layered on .venv through a .pth file, so that the native module is built once and both tiers test the
+# same one. torch is pinned exactly, hence nothing that follows can swap it for another build.
+.venv-oracle/.ready: .venv/.develop pyproject.toml tools/layer_environment.py
+	@echo "creating .venv-oracle (torch and transformers)"
+	@$(RUN) tools/layer_environment.py .venv-oracle oracle
+	@touch $@
+
+.venv-peers/.ready: bench/peer_requirements.txt
+	@echo "creating .venv-peers (builds llama.cpp: some minutes)"
+	@$(PYTHON) -m venv --clear .venv-peers
+	@CMAKE_ARGS="-DGGML_NATIVE=ON" CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) \
+	  .venv-peers/bin/python -m pip install --quiet --no-input -r bench/peer_requirements.txt
+	@touch $@

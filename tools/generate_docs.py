@@ -1,0 +1,105 @@
+"""Keep the generated parts of the docs in step with the code.
+
+usage: python tools/generate_docs.py [--check | --write]
+
+A generated part stands between `<!-- generated: NAME -->` and `<!-- end -->` in README.md or docs/*.md.
+--check (the default) fails and names every part that differs from what the code says; --write renews
+them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PART = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
+
+
+def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [heads, tuple("---" for _ in heads), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def first_line(doc: str | None) -> str:
+    return (doc or "").strip().partition("\n")[0]
+
+
+def error_codes() -> str:
+    """Every error class, from the root down, with its code and exit code."""
+    from unspool.errors import UnspoolError
+
+    def walk(kind: type[UnspoolError]) -> Iterator[type[UnspoolError]]:
+        yield kind
+        for child in kind.__subclasses__():
+            yield from walk(child)
+
+    rows = [
+        (f"`{kind.code}`", f"`{kind.__name__}`", str(kind.exit_code), first_line(kind.__doc__))
+        for kind in walk(UnspoolError)
+    ]
+    return table(("code", "class", "exit", "meaning"), rows)
+
+
+def encodings() -> str:
+    """Tensor encodings that a weights file may use."""
+    from unspool.models.weights.base import Encoding
+
+    rows = [
+        (f"`{kind.label}`", str(kind.block_values), f"{8 * kind.block_bytes / kind.block_values:g}")
+        for kind in Encoding
+    ]
+    return table(("encoding", "values a block", "bits a value"), rows)
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "error-codes": error_codes,
+    "encodings": encodings,
+}
+
+
+def renew(text: str) -> tuple[str, list[str]]:
+    """The text with every generated part made anew, and the names of those that differed."""
+    stale: list[str] = []
+
+    def replace(match: re.Match[str]) -> str:
+        name = match["name"]
+        if name not in PARTS:
+            raise SystemExit(f"error: no generated part is called '{name}'; there are: {', '.join(PARTS)}")
+        body = PARTS[name]()
+        if body != match["body"]:
+            stale.append(name)
+        return f"{match[1]}{body}{match[4]}"
+
+    return PART.sub(replace, text), stale
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=first_line(__doc__))
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="fail when a part differs from the code (default)")
+    mode.add_argument("--write", action="store_true", help="renew every part")
+    arguments = parser.parse_args()
+    failed = False
+    n_parts = 0
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        old = path.read_text(encoding="utf-8")
+        n_parts += len(PART.findall(old))
+        new, stale = renew(old)
+        if stale and arguments.write:
+            path.write_text(new, encoding="utf-8")
+        for name in stale:
+            word = "renewed" if arguments.write else "differs from the code (make docs ARGS=--write)"
+            print(f"docs: {path.relative_to(ROOT)}: {name} {word}")
+            failed |= not arguments.write
+    if failed:
+        sys.exit(1)
+    print(f"docs: {n_parts} generated parts agree with the code")
+
+
+if __name__ == "__main__":
+    main()
