@@ -52,7 +52,9 @@ class WeightSource(Protocol):
 
     path: Path
     format: str  # "gguf" or "safetensors"
-    metadata: Mapping[str, Any]  # GGUF key-values, or config.json with generation_config.json under "generation"
+    metadata: Mapping[
+        str, Any
+    ]  # GGUF key-values, or config.json with generation_config.json under "generation"
 
     def names(self) -> Sequence[str]: ...
     def tensor(self, name: str) -> Tensor:
