@@ -1,0 +1,70 @@
+"""Models from a hub: `hf:org/repo[@revision][/file.gguf]`, through huggingface-hub when installed.
+
+A repository without a file means its safetensors with configuration, tokenizer and template; pickled
+weights are never asked for. Files stay in the cache that huggingface-hub keeps for every program.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from unspool.errors import DownloadError, ModelNotFound
+
+_SPEC = re.compile(
+    r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?:/(?P<file>[\w./ +-]+))?", re.ASCII
+)
+_SNAPSHOT_FILES = ["*.safetensors", "*.json", "*.model", "*.jinja", "merges.txt", "vocab.txt"]
+
+
+def resolve(spec: str) -> Path:
+    """The local file or folder for an `hf:` spec, downloading what is missing."""
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise ModelNotFound(f"{spec!r} is not of the form hf:org/repo[@revision][/file.gguf]")
+    hub = _import_hub(spec)
+    repo, revision, file = match["repo"], match["revision"], match["file"]
+    try:
+        if file is None:
+            return _snapshot(hub, repo, revision)
+        if not file.endswith((".gguf", ".safetensors")):
+            raise ModelNotFound(f"{spec!r} names a file that is neither GGUF nor safetensors")
+        return Path(hub.hf_hub_download(repo, file, revision=revision))
+    except (ModelNotFound, DownloadError):
+        raise
+    except Exception as error:  # its error classes have moved between releases; all end here, typed
+        raise _explain(spec, error) from error
+
+
+def _snapshot(hub: Any, repo: str, revision: str | None) -> Path:
+    names = hub.list_repo_files(repo, revision=revision)
+    if not any(name.endswith(".safetensors") for name in names):
+        ggufs = [name for name in names if name.endswith(".gguf")]
+        if ggufs:
+            raise ModelNotFound(f"{repo} holds GGUF files; name one of them: hf:{repo}/{ggufs[0]}")
+        raise ModelNotFound(
+            f"{repo} holds neither safetensors nor GGUF files; other weights are never read because a pickle "
+            "can run code"
+        )
+    return Path(hub.snapshot_download(repo, revision=revision, allow_patterns=_SNAPSHOT_FILES))
+
+
+def _import_hub(spec: str) -> Any:
+    try:
+        import huggingface_hub
+    except ImportError as error:
+        raise ModelNotFound(
+            f"{spec!r} needs huggingface-hub, which is not installed: pip install 'unspool[hub]'",
+            code="missing_extra",
+        ) from error
+    return huggingface_hub
+
+
+def _explain(spec: str, error: Exception) -> DownloadError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = lines[0] if lines else type(error).__name__
+    return DownloadError(
+        f"cannot fetch {spec}: {reason}; check the name, the network and, for a gated model, that you are logged in",
+        code="hub",
+    )
