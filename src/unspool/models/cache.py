@@ -97,7 +97,7 @@ def verified_file(name: str, n_bytes: int, sha256: str) -> Path | None:
     where = paths(name)
     try:
         stat = where.file.stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     seen = {"n_bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": sha256}
     if stat.st_size == n_bytes and _read_stamp(where.stamp) == seen:
@@ -120,7 +120,7 @@ def write_stamp(where: ModelPaths, sha256: str) -> None:
     """Remember that the file has been hashed. A cache one may not write to works too, only slower."""
     stat = where.file.stat()
     seen = {"n_bytes": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": sha256}
-    fresh = where.stamp.with_name(f".{where.stamp.name}.{os.getpid()}")
+    fresh = where.stamp.with_name(f".{where.stamp.name}.new")
     try:
         fresh.write_text(json.dumps(seen) + "\n", encoding="utf-8")
         os.replace(fresh, where.stamp)
@@ -149,10 +149,13 @@ def remove(name: str) -> int:
     if not where.folder.exists():
         return 0
     with locked(name):
-        freed = sum(p.stat().st_size for p in where.folder.rglob("*") if p.is_file())
-        # The model goes first and in one step, so that no reader meets half a folder.
-        where.file.unlink(missing_ok=True)
-        shutil.rmtree(where.folder)
+        try:
+            freed = sum(p.stat().st_size for p in where.folder.rglob("*") if p.is_file())
+            # The model goes first and in one step, so that no reader meets half a folder.
+            where.file.unlink(missing_ok=True)
+            shutil.rmtree(where.folder)
+        except OSError as error:
+            raise unwritable(where.folder, error) from error
         return freed
 
 

@@ -187,7 +187,9 @@ def _check_folder(folder: Path) -> Path:
             f"{folder} holds no safetensors, and pickled weights are never read because a pickle can run "
             "code; convert them to safetensors first"
         )
-    raise ModelNotFound(f"{folder} holds no safetensors files; a model folder has config.json and *.safetensors")
+    raise ModelNotFound(
+        f"{folder} holds no safetensors files; a model folder has config.json and *.safetensors"
+    )
 
 
 def _looks_like_path(spec: str) -> bool:
@@ -201,5 +203,7 @@ def _looks_like_path(spec: str) -> bool:
 
 
 def _did_you_mean(name: str) -> str:
-    near = difflib.get_close_matches(name.lower(), CATALOGUE, n=1, cutoff=0.4)
+    wanted = name.lower()
+    near = [known for known in CATALOGUE if wanted and wanted in known]
+    near += difflib.get_close_matches(wanted, CATALOGUE, n=1, cutoff=0.4)
     return f" Did you mean {near[0]}?" if near else ""

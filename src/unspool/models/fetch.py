@@ -26,7 +26,7 @@ _OFFLINE = re.compile(
     r"|[Uu]nreachable|[Tt]imed out|Timeout|ProxyError|Max retries|SSLError|CERTIFICATE_VERIFY"
 )
 _NO_SPACE = re.compile(r"No space left|Errno 28|not enough space|Disk quota")
-_NOT_FOUND = re.compile(r"No matching distribution found|404")
+_NOT_FOUND = re.compile(r"No matching distribution found|404 Client Error")
 _NO_PIP = re.compile(r"No module named '?pip\b")
 
 
@@ -46,12 +46,12 @@ def fetch_wheel(
     command = [*(downloader or pip_command()), *_PIP_ARGUMENTS, "--dest", str(into), f"{project}=={version}"]
     scratch = into / "tmp"
     scratch.mkdir()
-    log = into / "pip.log"
+    said, complained = into / "pip.out", into / "pip.err"
     environment = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
-    with log.open("wb") as output:
+    with said.open("wb") as out, complained.open("wb") as err:
         try:
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment
+                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment
             )
         except OSError as error:
             raise DownloadError(
@@ -70,7 +70,9 @@ def fetch_wheel(
             process.wait()
             raise
     if exit_code != 0:
-        raise _explain(f"{project} {version}", exit_code, log.read_text(encoding="utf-8", errors="replace"))
+        # Its errors come last in time, but standard output is flushed last: hence two files.
+        logs = (path.read_text(encoding="utf-8", errors="replace") for path in (complained, said))
+        raise _explain(f"{project} {version}", exit_code, next((log for log in logs if log.strip()), ""))
     wheels = list(into.glob("*.whl"))
     if len(wheels) != 1:
         raise DownloadError(
@@ -113,8 +115,8 @@ def _explain(wheel: str, exit_code: int, log: str) -> DownloadError:
         )
     if _NO_SPACE.search(log):
         return DownloadError(
-            f"the disk filled up while fetching {wheel}; make room or set UNSPOOL_CACHE to a folder on another "
-            f"disk, and {again}",
+            f"the disk filled up while fetching {wheel}; make room or set UNSPOOL_CACHE to a folder "
+            f"on another disk, and {again}",
             code="disk_full",
         )
     if _OFFLINE.search(log):

