@@ -15,7 +15,7 @@ CORES := $(shell nproc 2>/dev/null || echo 2)
 
 # The build folder outlives an install (build-dir in pyproject.toml); that needs the build tools in the
 # environment itself, not in pip's throw-away one.
-INSTALL := $(RUN) -m pip install --quiet --no-input --disable-pip-version-check
+INSTALL := $(RUN) -m pip install -qq --no-input --disable-pip-version-check
 BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --editable
 
 .DEFAULT_GOAL := help
@@ -93,5 +93,5 @@ help:  ## print this list
 	@echo "creating .venv-peers (builds llama.cpp: some minutes)"
 	@$(PYTHON) -m venv --clear .venv-peers
 	@CMAKE_ARGS="-DGGML_NATIVE=ON" CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) \
-	  .venv-peers/bin/python -m pip install --quiet --no-input -r bench/peer_requirements.txt
+	  .venv-peers/bin/python -m pip install -qq --no-input -r bench/peer_requirements.txt
 	@touch $@

@@ -39,7 +39,7 @@ def main(folder: str, extra: str) -> None:
     answer = subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True)
     below = sysconfig.get_paths()["purelib"]
     (Path(answer.stdout.strip()) / "layer.pth").write_text(f"import site; site.addsitedir({below!r})\n")
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
+    pip = [str(python), "-m", "pip", "install", "-qq", "--no-input", "--disable-pip-version-check"]
     subprocess.run([*pip, *wanted], check=True)
 
 

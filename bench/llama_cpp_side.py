@@ -1,0 +1,191 @@
+"""llama.cpp's half of a comparison: do one job, print one line of JSON.
+
+usage: python bench/llama_cpp_side.py JOB.json
+
+Runs in an environment that has llama-cpp-python, and imports nothing of unspool. The library is driven
+through its C interface, so that no Python sampling code is on its clock: a step is `llama_decode` and an
+argmax over the logits it left in memory, the same as in our half.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import llama_cpp
+import numpy as np
+import numpy.typing as npt
+
+FLASH = {
+    "off": llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+    "on": llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED,
+}
+BATCH_TOKENS = 512
+
+
+@llama_cpp.llama_log_callback
+def _silent(_level: int, _text: bytes, _data: ctypes.c_void_p) -> None:
+    """Drop the library's log: standard error is for what goes wrong in a job."""
+
+
+class Model:
+    """A loaded file."""
+
+    def __init__(self, path: str) -> None:
+        llama_cpp.llama_log_set(_silent, ctypes.c_void_p(0))
+        llama_cpp.llama_backend_init()
+        self.handle = llama_cpp.llama_model_load_from_file(
+            path.encode(), llama_cpp.llama_model_default_params()
+        )
+        if not self.handle:
+            raise SystemExit(f"error: llama.cpp could not load {path}")
+        self.vocab = llama_cpp.llama_model_get_vocab(self.handle)
+        self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(self.vocab))
+
+
+class Context:
+    """One sequence over a model, f16 KV as by default."""
+
+    def __init__(self, model: Model, n_ctx: int, n_threads: int, flash: str) -> None:
+        params = llama_cpp.llama_context_default_params()
+        params.n_ctx = n_ctx
+        params.n_batch = params.n_ubatch = BATCH_TOKENS
+        params.n_threads = params.n_threads_batch = n_threads
+        params.flash_attn_type = FLASH[flash]
+        self.model = model
+        self.handle = llama_cpp.llama_init_from_model(model.handle, params)
+        if not self.handle:
+            raise SystemExit(f"error: llama.cpp could not make a context of {n_ctx} tokens")
+
+    def clear(self) -> None:
+        llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.handle), True)
+
+    def extend(self, token_ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Append tokens; logits (V,) after the last one, a view that the next call overwrites."""
+        for start in range(0, len(token_ids), BATCH_TOKENS):
+            chunk = token_ids[start : start + BATCH_TOKENS]
+            tokens = (llama_cpp.llama_token * len(chunk))(*chunk)
+            self._decode(llama_cpp.llama_batch_get_one(tokens, len(chunk)))
+        return self._logits(-1)
+
+    def score(self, token_ids: Sequence[int], first: int) -> npt.NDArray[np.float32]:
+        """Logits (len(token_ids) - first, V) after positions first, first + 1, ..., from a clear context."""
+        self.clear()
+        n = len(token_ids)
+        out = np.empty((n - first, self.model.vocab_size), dtype=np.float32)
+        batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
+        for start in range(0, n, BATCH_TOKENS):
+            stop = min(start + BATCH_TOKENS, n)
+            batch.n_tokens = stop - start
+            for slot, position in enumerate(range(start, stop)):
+                batch.token[slot] = token_ids[position]
+                batch.pos[slot] = position
+                batch.n_seq_id[slot] = 1
+                batch.seq_id[slot][0] = 0
+                batch.logits[slot] = position >= first
+            self._decode(batch)
+            for position in range(max(start, first), stop):
+                out[position - first] = self._logits(position - start)
+        llama_cpp.llama_batch_free(batch)
+        return out
+
+    def _decode(self, batch: Any) -> None:
+        status = llama_cpp.llama_decode(self.handle, batch)
+        if status != 0:
+            raise SystemExit(f"error: llama_decode returned {status}")
+
+    def _logits(self, index: int) -> npt.NDArray[np.float32]:
+        pointer = llama_cpp.llama_get_logits_ith(self.handle, index)
+        return np.ctypeslib.as_array(pointer, shape=(self.model.vocab_size,))
+
+    def close(self) -> None:
+        llama_cpp.llama_free(self.handle)
+
+
+def time_decode(context: Context, prompt: Sequence[int], n_new: int) -> float:
+    """Tokens a second of greedy decoding after a prompt; the prompt is not on the clock."""
+    context.clear()
+    logits = context.extend(prompt)
+    start = time.perf_counter()
+    for _ in range(n_new):
+        logits = context.extend([int(np.argmax(logits))])
+    return n_new / (time.perf_counter() - start)
+
+
+def time_prompt(context: Context, prompt: Sequence[int]) -> float:
+    """Tokens a second of reading a prompt into an empty context, up to the logits of its last token."""
+    context.clear()
+    start = time.perf_counter()
+    context.extend(prompt)
+    return len(prompt) / (time.perf_counter() - start)
+
+
+def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
+    """Every figure of the job, once with flash attention and once without."""
+    start = time.perf_counter()
+    model = Model(job["model"])
+    load_s = time.perf_counter() - start
+    figures: dict[str, Any] = {"load_s": load_s, "variants": {}}
+    for flash in FLASH:
+        context = Context(model, job["n_ctx"], job["n_threads"], flash)
+        context.extend(job["prompt"])  # touches every page of the weights
+        variant = {"decode_tok_s": time_decode(context, job["prompt"], job["n_new"])}
+        for name, token_ids in job["long_prompts"].items():
+            variant[f"prompt_{name}_tok_s"] = time_prompt(context, token_ids)
+        figures["variants"][f"flash {flash}"] = variant
+        context.close()
+    figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return figures
+
+
+def target_logprobs(logits: npt.NDArray[np.float32], targets: Sequence[int]) -> npt.NDArray[np.float64]:
+    """Logprob (N,) of target i under logits (N, V), in float64."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    chosen: npt.NDArray[np.float64] = wide[np.arange(len(targets)), np.asarray(targets)]
+    return chosen - np.log(np.exp(wide).sum(axis=1))
+
+
+def open_for(job: dict[str, Any]) -> Context:
+    """A context that holds the job's longest sequence."""
+    longest = max(len(sequence) for sequence in job["sequences"])
+    return Context(Model(job["model"]), max(longest, BATCH_TOKENS), job["n_threads"], job["flash"])
+
+
+def write_logprobs(job: dict[str, Any]) -> dict[str, Any]:
+    """Write the logprob of every token but the first of sequence i to <out>/<i>.npy."""
+    context = open_for(job)
+    for index, token_ids in enumerate(job["sequences"]):
+        logits = context.score(token_ids[:-1], 0)
+        np.save(Path(job["out"]) / f"{index}.npy", target_logprobs(logits, token_ids[1:]))
+    return {"n_sequences": len(job["sequences"])}
+
+
+def write_logits(job: dict[str, Any]) -> dict[str, Any]:
+    """Write the logits of sequence i from position first[i] on to <out>/<i>.npy."""
+    context = open_for(job)
+    for index, (token_ids, first) in enumerate(zip(job["sequences"], job["first"], strict=True)):
+        np.save(Path(job["out"]) / f"{index}.npy", context.score(token_ids, first))
+    return {"n_sequences": len(job["sequences"])}
+
+
+KINDS = {"speed": measure_speed, "score": write_logits, "logprobs": write_logprobs}
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    job = json.loads(Path(sys.argv[1]).read_text())
+    answer = KINDS[job["kind"]](job)
+    answer["program"] = f"llama-cpp-python {llama_cpp.__version__}"
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

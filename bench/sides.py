@@ -1,0 +1,50 @@
+"""Run one side's job in a fresh process of its own environment.
+
+A job is a dictionary with a "kind"; a side is a script beside this one that does it and prints one line
+of JSON. Fresh processes keep one measurement's caches, threads and peak memory out of the next.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+class Side:
+    """A program that is measured: which Python runs which script."""
+
+    def __init__(self, name: str, python: str, script: str) -> None:
+        self.name = name
+        self.python = python
+        self.script = HERE / script
+
+    def run(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The job's answer; ends the program when the side fails, with what it said."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "job.json"
+            path.write_text(json.dumps(job))
+            done = subprocess.run(
+                [self.python, str(self.script), str(path)], stdout=subprocess.PIPE, text=True, check=False
+            )
+        if done.returncode != 0:
+            sys.exit(f"error: {self.name} failed at its '{job['kind']}' job (exit {done.returncode})")
+        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return answer
+
+
+def ours() -> Side:
+    return Side("unspool", sys.executable, "unspool_side.py")
+
+
+def llama_cpp(python: str) -> Side:
+    """llama.cpp in the environment of `python`."""
+    probe = subprocess.run([python, "-c", "import llama_cpp"], capture_output=True, check=False)
+    if probe.returncode != 0:
+        sys.exit(f"error: '{python}' has no llama_cpp; make bench-peers builds an environment that does")
+    return Side("llama.cpp", python, "llama_cpp_side.py")
