@@ -26,10 +26,10 @@ import numpy.typing as npt
 
 from figures import RESULTS, print_table, save, this_machine
 from prompts import PROMPTS
+from scoring import F64, log_softmax
 from sides import Side, llama_cpp, ours
 from workloads import WORKLOADS
 
-F64 = npt.NDArray[np.float64]
 MAX_MEAN_KL = 0.01
 MIN_TOP1 = 0.97
 
@@ -49,14 +49,6 @@ class Divergence:
             "max_kl": float(self.kl.max()),
             "top1": float(self.same_top1.mean()),
         }
-
-
-def log_softmax(logits: npt.NDArray[np.float32]) -> F64:
-    """(N, V) logits to (N, V) logprobs in float64."""
-    wide = logits.astype(np.float64)
-    wide -= wide.max(axis=1, keepdims=True)
-    wide -= np.log(np.exp(wide).sum(axis=1, keepdims=True))
-    return wide
 
 
 def divergence(reference: Path, program: Path, n_sequences: int) -> Divergence:

@@ -22,6 +22,8 @@ import llama_cpp
 import numpy as np
 import numpy.typing as npt
 
+from scoring import target_logprobs
+
 FLASH = {
     "off": llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED,
     "on": llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED,
@@ -29,7 +31,7 @@ FLASH = {
 BATCH_TOKENS = 512
 
 
-@llama_cpp.llama_log_callback
+@llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
 def _silent(_level: int, _text: bytes, _data: ctypes.c_void_p) -> None:
     """Drop the library's log: standard error is for what goes wrong in a job."""
 
@@ -142,14 +144,6 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
         context.close()
     figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return figures
-
-
-def target_logprobs(logits: npt.NDArray[np.float32], targets: Sequence[int]) -> npt.NDArray[np.float64]:
-    """Logprob (N,) of target i under logits (N, V), in float64."""
-    wide = logits.astype(np.float64)
-    wide -= wide.max(axis=1, keepdims=True)
-    chosen: npt.NDArray[np.float64] = wide[np.arange(len(targets)), np.asarray(targets)]
-    return chosen - np.log(np.exp(wide).sum(axis=1))
 
 
 def open_for(job: dict[str, Any]) -> Context:

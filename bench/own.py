@@ -1,0 +1,102 @@
+"""Our own speed, latency and memory.
+
+usage: python bench/own.py [--models NAME ...] [--runs N] [--quick]
+
+Per model, each run in a fresh process: tokens a second of greedy decoding and of a long prompt, at the
+runner and through the whole of LLM; the cost v(n) of a step with n sequences over a step with one; the
+time to load; peak memory over the size of the file; and the time from starting the command line program
+to the first character of its answer. Once: what `import unspool` costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+from figures import Sample, print_table, save, this_machine, warn_if_busy
+from peers import collect, speed_job
+from sides import Side, ours
+from workloads import WORKLOADS, Workload, chosen
+
+
+def first_character_s(model: str, n_threads: int) -> float:
+    """Seconds from starting `unspool run` on a pulled model to the first byte on its standard output."""
+    command = [sys.executable, "-m", "unspool", "run", "--model", model, "--threads", str(n_threads)]
+    command += ["--raw", "--temperature", "0", "--max-tokens", "4", "Once upon a time"]
+    start = time.perf_counter()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, bufsize=0
+    ) as program:
+        assert program.stdout is not None
+        assert program.stderr is not None
+        first = program.stdout.read(1)
+        elapsed = time.perf_counter() - start
+        said = program.stderr.read().decode(errors="replace")
+        program.stdout.read()
+    if program.returncode != 0 or not first:
+        sys.exit(f"error: {' '.join(command)} failed: {said.strip()}")
+    return elapsed
+
+
+def import_ms() -> float:
+    """Milliseconds that `import unspool` adds to a bare interpreter, both as fresh processes."""
+
+    def median_s(statement: str) -> float:
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            subprocess.run([sys.executable, "-c", statement], check=True)
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    return 1000 * (median_s("import unspool") - median_s("pass"))
+
+
+def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str, Any]:
+    """All figures of one model, and their table."""
+    job = speed_job(us, workload, n_threads)
+    answers = [us.run(job) for _ in range(runs)]
+    steps = us.run({**job, "kind": "steps", "rows": list(workload.step_rows)})
+    starts = Sample(tuple(first_character_s(workload.model, n_threads) for _ in range(runs)))
+    loads = Sample(tuple(answer["load_s"] for answer in answers))
+    memory = Sample(tuple((a["peak_bytes"] - a["kv_bytes"]) / a["file_bytes"] for a in answers))
+    rows = [["load", "s", str(loads)], ["start to first character", "s", str(starts)]]
+    rows.append(["peak memory without KV / file", "ratio", str(memory)])
+    for level, figures in collect(answers).items():
+        rows += [
+            [f"{figure.removesuffix('_tok_s')}, {level}", "tok/s", str(s)] for figure, s in figures.items()
+        ]
+    one = steps["step_ms"]["1"]
+    rows += [[f"v({n})", "ratio", f"{ms / one:.3f} ({ms:.2f} ms)"] for n, ms in steps["step_ms"].items()]
+    print(f"\n{workload.model}, {n_threads} threads, {answers[0]['program']}, median of {runs} runs\n")
+    print_table([workload.model, "unit", "figure"], rows)
+    return {"model": workload.model, "answers": answers, "steps": steps, "start_s": starts.values}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="NAME")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each figure (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="threads (default %(default)s)")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny workloads: shows that it runs, not how fast"
+    )
+    arguments = parser.parse_args()
+    machine = this_machine()
+    warn_if_busy()
+    us = ours()
+    results = [
+        measure(us, workload, arguments.runs, arguments.threads)
+        for workload in chosen(arguments.models, arguments.quick)
+    ]
+    milliseconds = import_ms()
+    print(f"\nimport unspool: {milliseconds:.0f} ms beside a bare interpreter")
+    save("own", machine, {"threads": arguments.threads, "import_ms": milliseconds, "models": results})
+
+
+if __name__ == "__main__":
+    main()
