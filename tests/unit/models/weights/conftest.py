@@ -1,5 +1,6 @@
-"""A writer of GGUF bytes that will write anything, right or wrong."""
+"""Writers of GGUF and safetensors bytes that will write anything, right or wrong."""
 
+import json
 import struct
 from pathlib import Path
 
@@ -104,3 +105,51 @@ def small_gguf(gguf_writer: GgufWriter) -> GgufWriter:
     writer.tensor("a.weight", (32, 2), 0, values.tobytes())
     writer.tensor("b.weight", (64,), 8, b"\1" * 68)
     return writer
+
+
+def safetensors_bytes(tensors: dict[str, np.ndarray], dtype: str | None = None) -> bytes:
+    """float32 and float16 arrays as they are; uint16 arrays count as bfloat16."""
+    names = {"float32": "F32", "float16": "F16", "uint16": "BF16", "uint8": "U8", "float64": "F64"}
+    header, data = {}, b""
+    for name, array in tensors.items():
+        stored = array.tobytes()
+        header[name] = {
+            "dtype": dtype or names[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [len(data), len(data) + len(stored)],
+        }
+        data += stored
+    return raw_safetensors(json.dumps(header | {"__metadata__": {"format": "pt"}}), data)
+
+
+def raw_safetensors(header: str | bytes, data: bytes = b"") -> bytes:
+    header = header.encode() if isinstance(header, str) else header
+    return struct.pack("<Q", len(header)) + header + data
+
+
+class HfFolder:
+    """A folder as transformers writes it."""
+
+    safetensors_bytes = staticmethod(safetensors_bytes)
+    raw_safetensors = staticmethod(raw_safetensors)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+
+    def config(self, model_type: str, **values: object) -> "HfFolder":
+        (self.path / "config.json").write_text(json.dumps({"model_type": model_type} | values))
+        return self
+
+    def weights(self, tensors: dict[str, np.ndarray], name: str = "model.safetensors") -> "HfFolder":
+        (self.path / name).write_bytes(safetensors_bytes(tensors))
+        return self
+
+    def index(self, weight_map: object) -> "HfFolder":
+        (self.path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+        return self
+
+
+@pytest.fixture
+def hf_folder(tmp_path: Path) -> HfFolder:
+    return HfFolder(tmp_path / "model")
