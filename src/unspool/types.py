@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from unspool.errors import UnspoolError
+from unspool.params import DecodingParams
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]
@@ -29,3 +36,99 @@ class Plan:
     page_table: I32  # (P,) page ids
     page_start: I32  # (B + 1,)
     logits_rows: I32  # (W,) indices into the R rows, ascending
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked."""
+
+    prompt_ids: tuple[int, ...]
+    params: DecodingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the logits matrix: whose next token it is about."""
+
+    params: DecodingParams
+    seed: int
+    branch: int  # which hypothesis of its request
+    token_ids: Sequence[int]  # prompt and output so far; read only, valid until the step is committed
+    n_prompt: int  # token_ids[:n_prompt] is the prompt
+
+    @property
+    def position(self) -> int:
+        """Absolute position of the token that this row's logits are about."""
+        return len(self.token_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Extend:
+    """The branch grows by these tokens."""
+
+    branch: int
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A new branch `child` starts as a copy of `branch`."""
+
+    branch: int
+    child: int
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The branch is given up; nothing of it is reported."""
+
+    branch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The branch is complete as it stands."""
+
+    branch: int
+    reason: FinishReason
+
+
+Move = Extend | Fork | Drop | Finish
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a request cost. Times are wall clock, shared with whatever ran in the same steps."""
+
+    prompt_tokens: int
+    completion_tokens: int  # tokens in the result, cut where the text is cut
+    ttft_ms: float  # from the request's arrival to its first token
+    prefill_s: float  # from the first step of the prompt to the first token
+    decode_s: float  # from the first token to the last
+    decoded_tokens: int  # tokens chosen after the first, kept or not; decode_s paid for them
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        return self.prompt_tokens / self.prefill_s if self.prefill_s > 0 else 0.0
+
+    @property
+    def decode_tokens_per_s(self) -> float:
+        return self.decoded_tokens / self.decode_s if self.decode_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """News of one request: text and ids that are final, and at the end why it ended.
+
+    The texts of a request's events join to its whole text, the ids to its whole ids. `finish_reason`
+    and what follows it are set in the last event only.
+    """
+
+    request_id: int
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason | None = None
+    stop: str | int | None = None  # the stop string or token id that ended it
+    seed: int | None = None  # None when no random number was drawn
+    usage: Usage | None = None
+    error: UnspoolError | None = None  # why finish_reason is "error"

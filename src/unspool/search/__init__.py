@@ -1,0 +1,1 @@
+"""How branches grow: `base` is the protocol, `sample` the search with one branch."""

@@ -1,0 +1,157 @@
+"""Top-k, top-p and min-p: the values of the specification, ties, crossings and slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unspool.logits.truncation import Truncation, min_p, survivors, top_k, top_p
+from unspool.params import DecodingParams
+from unspool.types import Row
+
+P4 = (0.1, 0.2, 0.3, 0.4)
+
+
+def row(**params):
+    return Row(DecodingParams(**params), seed=0, branch=0, token_ids=(), n_prompt=0)
+
+
+def cut(logits, **params):
+    """The stage on one row of logits."""
+    return Truncation().apply(np.array([logits], dtype=np.float32), [row(**params)])[0]
+
+
+def probs(z):
+    e = np.exp(z.astype(np.float64) - z.max())
+    return e / e.sum()
+
+
+def in_order(z):
+    """Indices by logit, largest first, then by id."""
+    return sorted(range(len(z)), key=lambda i: (-z[i], i))
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"top_k": 1}, (0, 0, 0, 1)),
+        ({"top_k": 3}, (0, 0.22222, 0.33333, 0.44444)),
+        ({"top_k": 0}, P4),
+        ({"top_p": 0.7}, (0, 0, 0.428571, 0.571429)),
+        ({"top_p": 0.8}, (0, 0.22222, 0.33333, 0.44444)),
+        ({"top_p": 1}, P4),
+        ({"top_p": 1e-9}, (0, 0, 0, 1)),
+        ({"min_p": 0.24}, P4),
+        ({"min_p": 0.25}, P4),
+        ({"min_p": 0.26}, (0, 0.22222, 0.33333, 0.44444)),
+        ({"min_p": 0.49}, (0, 0.22222, 0.33333, 0.44444)),
+        ({"min_p": 0.5}, (0, 0.22222, 0.33333, 0.44444)),
+        ({"min_p": 0.51}, (0, 0, 0.428571, 0.571429)),
+        ({"min_p": 0.74}, (0, 0, 0.428571, 0.571429)),
+        ({"min_p": 0.75}, (0, 0, 0.428571, 0.571429)),
+        ({"min_p": 0.76}, (0, 0, 0, 1)),
+        ({"min_p": 1}, (0, 0, 0, 1)),
+    ],
+)
+def test_values_of_the_specification(params, expected):
+    assert probs(cut(np.log(P4), **params)) == pytest.approx(expected, abs=1e-5)
+
+
+def test_ties_at_the_edge_of_top_k_go_to_the_lowest_ids():
+    assert survivors(cut([1, 1, 1, 0], top_k=2))[0].tolist() == [0, 1]
+
+
+def test_ties_at_the_edge_of_top_p_go_to_the_lowest_ids():
+    assert survivors(cut([0, 0, 0, 0], top_p=0.5))[0].tolist() == [0, 1]
+
+
+def test_each_method_sees_the_mass_that_the_one_before_left():
+    # .35 .25 .20 .05 .03 ... : top-k 4 leaves .412 .294 .235 .059, of which three reach .82
+    p = [0.35, 0.25, 0.20, 0.05, 0.03, 0.03, 0.03, 0.03, 0.03]
+    assert survivors(cut(np.log(p), top_k=4, top_p=0.82))[0].tolist() == [0, 1, 2]
+
+
+def test_truncation_is_off_at_temperature_zero_and_when_every_value_is_neutral():
+    stage = Truncation()
+    assert not stage.is_active(DecodingParams(temperature=0, top_k=5, top_p=0.5, min_p=0.5))
+    assert not stage.is_active(DecodingParams())
+    assert stage.is_active(DecodingParams(min_p=0.1))
+
+
+logits_rows = st.lists(
+    st.one_of(st.integers(-24, 24).map(lambda n: n / 4), st.just(-np.inf)), min_size=1, max_size=60
+).filter(lambda z: max(z) > -np.inf)
+
+
+@given(logits_rows, st.integers(1, 70))
+def test_top_k_keeps_the_first_k_in_order(z, k):
+    alive = [i for i in in_order(z) if z[i] > -np.inf]
+    assert survivors(cut(z, top_k=k))[0].tolist() == sorted(alive[:k])
+
+
+@given(logits_rows, st.floats(0.01, 0.99))
+def test_top_p_keeps_the_fewest_whose_mass_reaches_p(z, p):
+    order = [i for i in in_order(z) if z[i] > -np.inf]
+    mass = probs(np.array(z))[order]
+    before = np.concatenate(([0.0], np.cumsum(mass)[:-1]))
+    if np.abs(before - p).min() < 1e-5:
+        return  # too close to call: the slack decides
+    kept = {i for i, b in zip(order, before, strict=True) if b < p}
+    assert set(survivors(cut(z, top_p=p))[0].tolist()) == kept
+
+
+@given(logits_rows, st.floats(0.001, 1.0))
+def test_min_p_keeps_what_has_that_share_of_the_largest(z, m):
+    share = np.exp(np.array(z) - max(z))
+    if np.abs(share - m).min() < 1e-5 and m < 1:
+        return
+    kept = [i for i, s in enumerate(share) if s >= m]
+    assert survivors(cut(z, min_p=m))[0].tolist() == kept
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 40, 900, 5000]))
+def test_the_bound_of_blocks_finds_the_same_k_as_a_full_sort(seed, k):
+    z = np.round(np.random.default_rng(seed).normal(size=20_000) * 3, 2).astype(np.float32)
+    kept = np.flatnonzero(top_k(z, k))
+    assert kept.tolist() == sorted(np.argsort(-z, kind="stable")[:k].tolist())
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 0.98), st.floats(0.1, 8.0))
+def test_top_p_of_a_large_vocabulary_equals_a_full_sort(seed, p, spread):
+    z = (np.random.default_rng(seed).normal(size=20_000) * spread).astype(np.float32)
+    order = np.argsort(-z, kind="stable")
+    before = np.concatenate(([0.0], np.cumsum(probs(z)[order])[:-1]))
+    n_low, n_high = (int(np.count_nonzero(before < p + slack)) for slack in (-3e-6, 3e-6))
+    kept = np.flatnonzero(top_p(z, p))
+    assert n_low <= kept.size <= n_high
+    assert kept.tolist() == sorted(order[: kept.size].tolist())
+
+
+@given(logits_rows, st.integers(1, 10), st.floats(0.01, 1.0))
+def test_top_k_and_min_p_are_idempotent(z, k, m):
+    for params in ({"top_k": k}, {"min_p": m}):
+        once = cut(z, **params)
+        assert cut(once, **params).tobytes() == once.tobytes()
+
+
+def test_top_p_is_not_idempotent_because_masses_are_renormalised():
+    once = cut(np.log([0.4, 0.3, 0.3]), top_p=0.5)
+    assert survivors(once)[0].tolist() == [0, 1]
+    assert survivors(cut(once, top_p=0.5))[0].tolist() == [0]
+
+
+def test_a_single_survivor_needs_no_further_method():
+    assert survivors(cut([5, 0, 0], top_k=1, top_p=0.1, min_p=0.9))[0].tolist() == [0]
+
+
+def test_methods_return_masks_and_leave_their_input_alone():
+    z = np.array([3, 1, 2, 0], dtype=np.float32)
+    before = z.copy()
+    for kept in (top_k(z, 2), top_p(z, 0.5), min_p(z, 0.2)):
+        assert kept.dtype == np.bool_
+        assert kept.shape == (4,)
+    assert z.tobytes() == before.tobytes()

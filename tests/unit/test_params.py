@@ -1,0 +1,132 @@
+"""DecodingParams: what is accepted, what is refused, and how the refusal reads."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from unspool.errors import BadRequest
+from unspool.params import RANGES, DecodingParams
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("temperature", [0, 0.0, 1e-9, 1, 100, np.float32(0.5), np.int64(2)]),
+        ("top_k", [0, 1, 10**9, np.int32(4)]),
+        ("top_p", [1e-9, 0.5, 1, 1.0]),
+        ("min_p", [0, 0.05, 1]),
+        ("seed", [None, 0, 2**64 - 1]),
+        ("max_tokens", [None, 1, 10**9]),
+    ],
+)
+def test_the_ends_of_each_range_are_accepted(field, values):
+    for value in values:
+        assert getattr(DecodingParams(**{field: value}), field) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("temperature", [-0.1, 100.1, float("nan"), float("inf"), True, "1", None, 10**400]),
+        ("top_k", [-1, 1.5, 2.0, False, "3", None]),
+        ("top_p", [0, -0.1, 1.4, float("nan"), True, None]),
+        ("min_p", [-0.1, 1.0001, float("nan"), True, None]),
+        ("seed", [-1, 2**64, 1.0, True, "7"]),
+        ("max_tokens", [0, -5, 3.0, True, "10", float("inf")]),
+    ],
+)
+def test_anything_else_is_refused_with_field_value_range_and_way_out(field, values):
+    for value in values:
+        with pytest.raises(BadRequest) as caught:
+            DecodingParams(**{field: value})
+        message = str(caught.value)
+        assert caught.value.code == f"bad_{field}"
+        assert message.startswith(f"{field} must be a ")
+        assert f"got {value!r}" in message
+        assert RANGES[field].way_out in message
+        assert "\n" not in message
+
+
+def test_a_refusal_reads_like_this():
+    with pytest.raises(BadRequest) as caught:
+        DecodingParams(top_p=1.4)
+    assert str(caught.value) == (
+        "top_p must be a number in (0, 1], got 1.4; 1 turns it off; for greedy decoding set temperature=0"
+    )
+
+
+def test_numbers_are_kept_as_plain_python_numbers():
+    params = DecodingParams(temperature=1, top_k=np.int64(3), top_p=np.float64(0.5))
+    assert (type(params.temperature), type(params.top_k), type(params.top_p)) == (float, int, float)
+
+
+def test_one_stop_string_is_a_list_of_one():
+    assert DecodingParams(stop="END").stop == ("END",)
+    assert DecodingParams(stop=["a", "b"]).stop == ("a", "b")
+    assert DecodingParams(stop_token_ids=7).stop_token_ids == (7,)
+    assert DecodingParams(stop_token_ids=[np.int64(7), 8]).stop_token_ids == (7, 8)
+
+
+@pytest.mark.parametrize("stop", ["", [""], ["a", 3], 5, b"x", {"a": 1}, None, ["\ud800"]])
+def test_a_stop_that_is_no_text_is_refused(stop):
+    with pytest.raises(BadRequest, match="stop") as caught:
+        DecodingParams(stop=stop)
+    assert caught.value.code == "bad_stop"
+
+
+@pytest.mark.parametrize("ids", ["12", [-1], [1.5], [True], None, {"a": 1}, True])
+def test_stop_token_ids_that_are_no_ids_are_refused(ids):
+    with pytest.raises(BadRequest, match="stop_token_ids") as caught:
+        DecodingParams(stop_token_ids=ids)
+    assert caught.value.code == "bad_stop_token_ids"
+
+
+@pytest.mark.parametrize("field", ["ignore_eos", "include_stop"])
+def test_switches_are_true_or_false(field):
+    for value in (1, "yes", None):
+        with pytest.raises(BadRequest, match="must be True or False"):
+            DecodingParams(**{field: value})
+
+
+def test_parameters_are_frozen_hashable_and_given_by_name():
+    params = DecodingParams(stop=["x"])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        params.temperature = 2
+    assert hash(params) == hash(DecodingParams(stop="x"))
+    with pytest.raises(TypeError):
+        DecodingParams(0.5)
+    with pytest.raises(TypeError):
+        DecodingParams(tempreature=0.5)
+
+
+def test_from_dict_offers_the_nearest_name():
+    with pytest.raises(BadRequest, match="no parameter 'top-p'; did you mean 'top_p'") as caught:
+        DecodingParams.from_dict({"top-p": 0.5})
+    assert caught.value.code == "unknown_parameter"
+    with pytest.raises(BadRequest, match="did you mean 'temperature'"):
+        DecodingParams.from_dict({"tempreature": 1})
+    with pytest.raises(BadRequest, match="known names are temperature, top_k"):
+        DecodingParams.from_dict({"zzzzzz": 1})
+
+
+def test_a_dictionary_and_back_is_the_same():
+    params = DecodingParams(temperature=0.5, stop=["a"], stop_token_ids=[3], seed=9)
+    assert params.to_dict()["stop"] == ["a"]
+    assert DecodingParams.from_dict(params.to_dict()) == params
+
+
+def test_replace_checks_like_a_new_one():
+    assert DecodingParams().replace(top_k=3).top_k == 3
+    with pytest.raises(BadRequest, match="top_k must be"):
+        DecodingParams().replace(top_k=-3)
+    with pytest.raises(BadRequest, match="did you mean 'top_k'"):
+        DecodingParams().replace(topk=3)
+
+
+def test_what_cannot_matter_at_temperature_zero_is_named():
+    assert DecodingParams(temperature=0, seed=5, top_p=0.9).unused() == ("top_p", "seed")
+    assert DecodingParams(temperature=0).unused() == ()
+    assert DecodingParams(temperature=0.5, seed=5).unused() == ()
