@@ -3,7 +3,7 @@
 usage: python bench/divergence.py --peer-python .venv-peers/bin/python [--models NAME ...] [--tokens N]
 
 For each model the native runner continues twenty fixed prompts greedily. The same token sequences are
-then scored three times: by the reference executor (NumPy, float32 arithmetic on the file's own
+then scored three times: by the reference runner (NumPy, float32 arithmetic on the file's own
 dequantized weights, K and V rounded to float16 as in every runner), by the native runner, and by
 llama.cpp (its default f16 KV). For every generated position: KL(reference || program) in nats, and
 whether both put the same token first. The reference is slow, so its logits are kept in
@@ -65,13 +65,13 @@ def divergence(reference: Path, program: Path, n_sequences: int) -> Divergence:
 
 
 def reference_folder(us: Side, job: dict[str, Any], scratch: Path) -> Path:
-    """Logits of the reference executor, from the scratch folder when they are there already."""
+    """Logits of the reference runner, from the scratch folder when they are there already."""
     key = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:16]
     folder = scratch / f"reference-{key}"
     done = folder / "done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        us.run({**job, "executor": "reference", "out": str(folder)})
+        us.run({**job, "runner": "reference", "out": str(folder)})
         done.touch()
     return folder
 
@@ -101,7 +101,7 @@ def measure(us: Side, them: Side, model: str, arguments: argparse.Namespace) -> 
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, side, extra in (
-            ("unspool", us, {"executor": "native"}),
+            ("unspool", us, {"runner": "native"}),
             ("llama.cpp", them, {"flash": arguments.flash}),
         ):
             out = Path(folder) / name

@@ -52,11 +52,11 @@ def measure(us: Side, them: Side, model: str, arguments: argparse.Namespace) -> 
         "flash": "on",
     }
     found = {
-        "unspool": perplexity(us, {**job, "executor": "native"}),
+        "unspool": perplexity(us, {**job, "runner": "native"}),
         "llama.cpp": perplexity(them, job),
     }
     if arguments.reference:
-        found["reference"] = perplexity(us, {**job, "executor": "reference"})
+        found["reference"] = perplexity(us, {**job, "runner": "reference"})
     return {"model": model, "n_tokens": sum(map(len, sequences)), "perplexity": found}
 
 

@@ -10,10 +10,13 @@ them.
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
@@ -56,9 +59,69 @@ def encodings() -> str:
     return table(("encoding", "values a block", "bits a value"), rows)
 
 
+def models() -> str:
+    """The catalogue."""
+    from unspool.models.catalogue import CATALOGUE, DEFAULT_MODEL
+
+    rows = [
+        (
+            f"`{model.name}`" + (" (default)" if model.name == DEFAULT_MODEL else ""),
+            model.description,
+            model.architecture,
+            f"{model.n_bytes / 1e6:,.0f} MB",
+            model.licence,
+        )
+        for model in CATALOGUE.values()
+    ]
+    return table(("name", "what", "architecture", "file", "licence"), rows)
+
+
+def architectures() -> str:
+    """The families of networks and in what they differ."""
+    from unspool.models.families import FAMILIES
+
+    def traits(family: Any) -> Iterator[str]:
+        yield {"silu": "SiLU", "gelu_tanh": "GELU (tanh)"}[family.activation]
+        words = {
+            "qkv_bias": "bias on q, k, v",
+            "qk_norm": "norms on q and k",
+            "post_norms": "norms after attention and feed-forward",
+            "scaled_embedding": "scaled embedding",
+            "fused": "fused projections",
+        }
+        yield from (text for name, text in words.items() if getattr(family, name))
+        if family.window_period:
+            yield f"sliding window on all layers but one in {family.window_period}"
+        if family.local_rope_base:
+            yield "a rope base of its own under the window"
+        if family.attention_softcap or family.logit_softcap:
+            yield "soft caps"
+
+    rows = [(f"`{family.name}`", ", ".join(traits(family))) for family in FAMILIES.values()]
+    return table(("architecture", "what is particular"), rows)
+
+
+def parameters() -> str:
+    """Every knob of decoding, from the docstring that states its meaning."""
+    from unspool.params import DecodingParams
+
+    doc = inspect.cleandoc(DecodingParams.__doc__ or "")
+    entries = re.findall(r"^(\w+) {2,}(.+(?:\n {4,}.+)*)", doc, re.MULTILINE)
+    defaults = {field.name: field.default for field in dataclasses.fields(DecodingParams)}
+    if set(defaults) != {name for name, _ in entries}:
+        raise SystemExit(
+            f"error: the docstring of DecodingParams explains {entries}, its fields are {defaults}"
+        )
+    rows = [(f"`{name}`", f"`{defaults[name]!r}`", " ".join(text.split())) for name, text in entries]
+    return table(("parameter", "default", "meaning"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "error-codes": error_codes,
     "encodings": encodings,
+    "models": models,
+    "architectures": architectures,
+    "parameters": parameters,
 }
 
 
