@@ -14,11 +14,11 @@ GENERATED = re.compile(
     r"|\.(so|pyd|dylib|o|a|pyc|whl|gguf|safetensors|bin|pt|npz)$"
 )
 # Where packages come from is the business of the machine's own configuration, and a path of the machine
-# that a file was written on is of no use on any other. (A user of one letter is an example.)
+# that a file was written on is of no use on any other. (The home of "me" is an example.)
 HOSTS = re.compile(
     r"\b(pypi\.org|pythonhosted\.org|download\.pytorch\.org|deb\.debian\.org|registry\.npmjs\.org|crates\.io)\b"
 )
-MACHINE_PATHS = re.compile(r"(?<![\w./~$}-])/(work|root|home|Users|opt)/[\w.]{2}")
+MACHINE_PATHS = re.compile(r"(?<![\w./~$}-])/(work|root|home|Users|opt)/(?!me\b)[\w.]")
 
 
 def tracked(root: Path) -> list[str]:
