@@ -1,0 +1,42 @@
+"""The shape of a network, read once from the weights file and checked before anything is computed."""
+
+from __future__ import annotations
+
+from unspool.errors import ModelFileError
+from unspool.models.config_gguf import read_gguf_config
+from unspool.models.config_hf import read_hf_config
+from unspool.models.model_config import ModelConfig
+from unspool.models.weights.base import WeightSource
+
+__all__ = ["ModelConfig", "read_config"]
+
+
+def read_config(source: WeightSource) -> ModelConfig:
+    """The configuration of an open model, whatever its format.
+
+    Raises ModelFileError naming file and field for a value that is missing or makes no sense, and
+    UnsupportedModel naming what it is for anything this engine would compute wrongly.
+    """
+    config = read_gguf_config(source) if source.format == "gguf" else read_hf_config(source)
+    _check(config)
+    return config
+
+
+def _check(config: ModelConfig) -> None:
+    """What must hold between values that are each in range."""
+    if config.n_heads % config.n_kv_heads:
+        raise ModelFileError(
+            config.path,
+            "kv heads",
+            f"{config.n_heads} query heads do not divide into {config.n_kv_heads} kv heads",
+        )
+    if config.head_dim % 2:
+        raise ModelFileError(
+            config.path, "head size", f"{config.head_dim} is odd; rotary positions need pairs of values"
+        )
+    for rotary in config.rotaries:
+        n_rotated = 2 * len(rotary.inv_freq)
+        if not 0 < n_rotated <= config.head_dim:
+            raise ModelFileError(
+                config.path, "rope", f"{n_rotated} rotated values do not fit heads of {config.head_dim}"
+            )
