@@ -57,7 +57,9 @@ class Fields:
     def number(self, key: str, low: float, high: float, default: Any = _MISSING) -> float:
         """A finite number in [low, high]."""
         value = self._scalar(key, default)
-        if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.integer | np.floating):
+        if isinstance(value, bool | np.bool_) or not isinstance(
+            value, int | float | np.integer | np.floating
+        ):
             raise self.fail(key, f"{_show(value)} is not a number")
         value = float(value)
         if not math.isfinite(value) or not low <= value <= high:
@@ -101,7 +103,7 @@ class Fields:
         value = self.raw(key, default)
         if isinstance(value, list | tuple | np.ndarray):
             if len(value) == 0 or any(entry != value[0] for entry in value):
-                raise self.fail(key, f"{_show(value)} differs by layer; one value for all layers is supported")
+                raise self.fail(key, f"{_show(value)} differs by layer; only one for all is supported")
             return value[0]
         return value
 

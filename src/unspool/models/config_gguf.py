@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -103,8 +104,8 @@ def _attention_scale(
     if stated is not None:
         return stated
     if _GEMMA_27B_LAYERS.get(family.name) == n_layers:
-        return float(width // n_heads) ** -0.5
-    return float(head_dim) ** -0.5
+        return 1.0 / math.sqrt(width // n_heads)
+    return 1.0 / math.sqrt(head_dim)
 
 
 def _softcap(fields: Fields, key: str, default: float | None) -> float | None:

@@ -6,6 +6,7 @@ together in rope_parameters, there also one table for each kind of layer.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from unspool.models import model_config as bounds
@@ -104,7 +105,7 @@ def _read(fields: Fields, family: Family, tied: bool) -> ModelConfig:
         context_length=context_length,
         norm_eps=fields.number("rms_norm_eps", 0.0, 0.1, default=1e-6),
         activation=_activation(fields, family),
-        attention_scale=query_scalar**-0.5,
+        attention_scale=1.0 / math.sqrt(query_scalar),
         attention_softcap=_softcap(fields, "attn_logit_softcapping", family.attention_softcap),
         logit_softcap=_softcap(fields, "final_logit_softcapping", family.logit_softcap),
         tied_output=tied,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -49,7 +50,7 @@ class ModelConfig:
     @property
     def embedding_scale(self) -> float:
         """Gemma multiplies embeddings by the root of their width; the rest take them as they are."""
-        return float(self.width) ** 0.5 if self.family.scaled_embedding else 1.0
+        return math.sqrt(self.width) if self.family.scaled_embedding else 1.0
 
     @property
     def q_width(self) -> int:
@@ -76,4 +77,6 @@ def effective_windows(
 
 def unsupported(path: Path, what: str, choices: str = "") -> UnsupportedModel:
     """One shape for every refusal: the file, the thing by name, and what would be accepted."""
-    return UnsupportedModel(f"{path}: {what} is not supported" + (f"; supported: {choices}" if choices else ""))
+    return UnsupportedModel(
+        f"{path}: {what} is not supported" + (f"; supported: {choices}" if choices else "")
+    )

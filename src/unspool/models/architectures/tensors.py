@@ -24,7 +24,9 @@ class Tensors:
     def need(self, name: str, *shape: int) -> str:
         """The name itself, once the tensor is known to be there in this shape."""
         if name not in self.source:
-            raise ModelFileError(self.source.path, name, f"is missing from this {self.config.family.name} model")
+            raise ModelFileError(
+                self.source.path, name, f"is missing from this {self.config.family.name} model"
+            )
         found = self.source.tensor(name).shape
         if found != shape:
             raise ModelFileError(
@@ -48,7 +50,9 @@ class Tensors:
                 continue
             if int(match[1]) >= self.config.n_layers:
                 raise ModelFileError(
-                    self.source.path, name, f"lies past the {self.config.n_layers} layers of the configuration"
+                    self.source.path,
+                    name,
+                    f"lies past the {self.config.n_layers} layers that it should have",
                 )
             raise UnsupportedModel(
                 f"{self.source.path}: tensor {name!r} has no place in architecture "
