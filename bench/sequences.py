@@ -19,11 +19,11 @@ class Sequences:
         assert n_sequences * self.pages_each <= runner.n_pages
         self.n_past = [0] * n_sequences
 
-    def extend(self, token_ids: Sequence[Sequence[int]], first: int | None = None) -> F32:
-        """Append token_ids[b] to sequence b in one forward pass.
+    def extend(self, token_ids: Sequence[Sequence[int]], first: Sequence[int] | None = None) -> F32:
+        """Append token_ids[b] to sequence b in one forward pass; the logits wanted, (W, V).
 
-        Logits are those after the last token of each sequence, (B, V); with `first`, those after every
-        position from `first` on (one sequence only).
+        Wanted is what follows the last token of each sequence, W = B; with `first`, what follows every
+        position of sequence b from first[b] on, sequence after sequence.
         """
         lengths = [len(ids) for ids in token_ids]
         starts = np.cumsum([0, *lengths])
@@ -37,8 +37,9 @@ class Sequences:
         if first is None:
             wanted = starts[1:] - 1
         else:
-            assert len(token_ids) == 1
-            wanted = np.arange(max(first - self.n_past[0], 0), lengths[0])
+            skipped = np.maximum(np.asarray(first) - self.n_past, 0)
+            parts = zip(starts[:-1] + skipped, starts[1:], strict=True)
+            wanted = np.concatenate([np.arange(start, stop) for start, stop in parts])
         plan = Plan(
             token_ids=np.concatenate([np.asarray(ids, dtype=np.int32) for ids in token_ids]),
             seq_start=starts.astype(np.int32),

@@ -1,0 +1,222 @@
+"""Our half of a comparison: do one job, print one line of JSON.
+
+usage: python bench/unspool_side.py JOB.json
+
+The runner is driven directly (sequences.py), so that a step is `forward` and an argmax, as in the other
+half; the same work through LLM is measured beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from unspool.models.architectures import build_graph
+from unspool.models.config import read_config
+from unspool.models.tokenizer import Tokenizer, load_tokenizer
+from unspool.runners.native import NativeRunner
+from unspool.runners.reference import ReferenceRunner
+
+import unspool
+from scoring import target_logprobs
+from sequences import Sequences
+from unspool import LLM, DecodingParams
+from unspool.models.catalogue import resolve
+from unspool.models.weights import open_weights
+from unspool.runners.base import Runner
+
+PAGE_SIZE = 32
+STEP_PAST = 64  # tokens already in the cache of each sequence when a step is timed
+STEP_ROUNDS = 25
+MAX_LOGITS_BYTES = 1 << 30  # of one scoring pass
+
+
+def open_runner(path: Path, kind: str, n_tokens: int, n_threads: int) -> Runner:
+    """A runner with pages for n_tokens; the reference sees all rows at once, fast and not row-exact."""
+    source = open_weights(path)
+    graph = build_graph(read_config(source), source)
+    n_pages = -(-n_tokens // PAGE_SIZE)
+    if kind == "reference":
+        return ReferenceRunner(
+            graph, source, n_pages=n_pages, page_size=PAGE_SIZE, row_exact=False, keep_weights=False
+        )
+    return NativeRunner(graph, source, n_pages=n_pages, page_size=PAGE_SIZE, n_threads=n_threads)
+
+
+def open_tokenizer(path: Path) -> Tokenizer:
+    return load_tokenizer(open_weights(path))
+
+
+def peak_bytes() -> int:
+    """The most memory this process has held, mapped pages of the weights file included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def pages_of(n_sequences: int, n_tokens: int) -> int:
+    """Tokens of storage for sequences that each start on a page of their own."""
+    return n_sequences * -(-n_tokens // PAGE_SIZE) * PAGE_SIZE
+
+
+def greedy(sequences: Sequences, token_id: int, n_new: int) -> list[int]:
+    """Extend one sequence by n_new tokens, beginning with token_id; the tokens it then chose."""
+    chosen = []
+    for _ in range(n_new):
+        token_id = int(np.argmax(sequences.extend([[token_id]])[0]))
+        chosen.append(token_id)
+    return chosen
+
+
+def tokenize(job: dict[str, Any]) -> dict[str, Any]:
+    """Token ids of texts, with BOS when the tokenizer adds one unless "bos" is false."""
+    path = resolve(job["model"])
+    tokenizer = open_tokenizer(path)
+    with_bos = job.get("bos", True)
+    ids = [[int(i) for i in tokenizer.encode(text, add_bos=with_bos)] for text in job["texts"]]
+    bos = [int(i) for i in tokenizer.encode("", add_bos=True)]
+    return {"path": str(path), "token_ids": ids, "bos": bos}
+
+
+def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
+    """Decode and prompt speed at the runner and through LLM; load time; peak memory."""
+    path = Path(job["model"])
+    start = time.perf_counter()
+    runner = open_runner(path, "native", job["n_ctx"], job["n_threads"])
+    load_s = time.perf_counter() - start
+    warm = Sequences(runner, 1, job["n_ctx"])
+    warm.extend([job["prompt"]])  # touches every page of the weights
+    figures = {"decode_tok_s": time_decode(runner, job)}
+    for name, token_ids in job["long_prompts"].items():
+        sequences = Sequences(runner, 1, job["n_ctx"])
+        start = time.perf_counter()
+        sequences.extend([token_ids])
+        figures[f"prompt_{name}_tok_s"] = len(token_ids) / (time.perf_counter() - start)
+    answer = {"load_s": load_s, "peak_bytes": peak_bytes(), "file_bytes": path.stat().st_size}
+    answer["kv_bytes"] = runner.kv_bytes
+    runner.close()
+    return {**answer, "variants": {"runner": figures, "LLM": measure_llm(job)}}
+
+
+def time_decode(runner: Runner, job: dict[str, Any]) -> float:
+    """Tokens a second of greedy decoding after the short prompt, which is not on the clock."""
+    sequences = Sequences(runner, 1, job["n_ctx"])
+    token_id = int(np.argmax(sequences.extend([job["prompt"]])[0]))
+    start = time.perf_counter()
+    greedy(sequences, token_id, job["n_new"])
+    return float(job["n_new"] / (time.perf_counter() - start))
+
+
+def measure_llm(job: dict[str, Any]) -> dict[str, float]:
+    """The same work through LLM: stages, stop strings and text included. Figures as a user sees them."""
+    one = DecodingParams(temperature=0, max_tokens=1)
+    many = DecodingParams(temperature=0, max_tokens=job["n_new"] + 1, ignore_eos=True)
+    llm = LLM(job["model"], threads=job["n_threads"], context_length=job["n_ctx"])
+    llm.generate(job["prompt"], one)
+    figures = {"decode_tok_s": llm.generate(job["prompt"], many).usage.decode_tokens_per_s}
+    for name, token_ids in job["long_prompts"].items():
+        usage = llm.generate(token_ids, one).usage
+        figures[f"prompt_{name}_tok_s"] = usage.prefill_tokens_per_s
+    llm.close()
+    return figures
+
+
+def measure_steps(job: dict[str, Any]) -> dict[str, Any]:
+    """Median time of a step with n sequences of one row each, all n in every round."""
+    most = max(job["rows"])
+    runner = open_runner(Path(job["model"]), "native", pages_of(most, STEP_PAST + 1), job["n_threads"])
+    prompt = (job["prompt"] * STEP_PAST)[:STEP_PAST]
+    times: dict[int, list[float]] = {n: [] for n in job["rows"]}
+    batches = {}
+    for n in job["rows"]:
+        batches[n] = Sequences(runner, n, STEP_PAST + 1)
+        batches[n].n_past = [STEP_PAST] * n
+    Sequences(runner, most, STEP_PAST + 1).extend([prompt] * most)  # every batch reads these pages
+    for _ in range(STEP_ROUNDS):
+        for n, batch in batches.items():
+            start = time.perf_counter()
+            batch.extend([[prompt[0]]] * n)
+            times[n].append(1000 * (time.perf_counter() - start))
+            batch.rewind(STEP_PAST)
+    runner.close()
+    return {"step_ms": {str(n): statistics.median(values) for n, values in times.items()}}
+
+
+def generate(job: dict[str, Any]) -> dict[str, Any]:
+    """Greedy continuations of texts, up to the model's end of text; prompts with BOS as usual."""
+    path = resolve(job["model"])
+    tokenizer = open_tokenizer(path)
+    prompts = [[int(i) for i in tokenizer.encode(text, add_bos=True)] for text in job["texts"]]
+    n_tokens = max(map(len, prompts)) + job["n_new"]
+    runner = open_runner(path, "native", n_tokens, job["n_threads"])
+    sequences = []
+    for prompt in prompts:
+        state = Sequences(runner, 1, n_tokens)
+        token_id = int(np.argmax(state.extend([prompt])[0]))
+        written = [token_id, *greedy(state, token_id, job["n_new"] - 1)]
+        ends = [i for i, chosen in enumerate(written) if chosen in tokenizer.eos_ids]
+        sequences.append(prompt + (written[: ends[0] + 1] if ends else written))
+    runner.close()
+    return {"path": str(path), "sequences": sequences, "prompt_tokens": [len(prompt) for prompt in prompts]}
+
+
+def scored(job: dict[str, Any], first: Sequence[int], n_drop: int) -> Iterator[tuple[int, Any]]:
+    """(index, logits of that sequence from first[index] on), many sequences in one pass.
+
+    The last n_drop tokens of a sequence are targets only and are not read.
+    """
+    sequences = [sequence[: len(sequence) - n_drop] for sequence in job["sequences"]]
+    longest = max(map(len, sequences))
+    runner = open_runner(
+        Path(job["model"]), job["runner"], pages_of(len(sequences), longest), job["n_threads"]
+    )
+    group = max(1, MAX_LOGITS_BYTES // (4 * runner.vocab_size * longest))
+    for start in range(0, len(sequences), group):
+        part = range(start, min(start + group, len(sequences)))
+        batch = Sequences(runner, len(part), longest)
+        logits = batch.extend([sequences[i] for i in part], [first[i] for i in part])
+        ends = np.cumsum([len(sequences[i]) - first[i] for i in part])
+        yield from zip(part, np.split(logits, ends[:-1]), strict=True)
+    runner.close()
+
+
+def write_logits(job: dict[str, Any]) -> dict[str, Any]:
+    """Write the logits of sequence i from position first[i] on to <out>/<i>.npy."""
+    for index, logits in scored(job, job["first"], 0):
+        np.save(Path(job["out"]) / f"{index}.npy", logits)
+    return {}
+
+
+def write_logprobs(job: dict[str, Any]) -> dict[str, Any]:
+    """Write the logprob of every token but the first of sequence i to <out>/<i>.npy."""
+    for index, logits in scored(job, [0] * len(job["sequences"]), 1):
+        np.save(Path(job["out"]) / f"{index}.npy", target_logprobs(logits, job["sequences"][index][1:]))
+    return {}
+
+
+KINDS = {
+    "tokenize": tokenize,
+    "speed": measure_speed,
+    "steps": measure_steps,
+    "generate": generate,
+    "score": write_logits,
+    "logprobs": write_logprobs,
+}
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    job = json.loads(Path(sys.argv[1]).read_text())
+    answer = KINDS[job["kind"]](job)
+    answer["program"] = f"unspool {unspool.__version__}"
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
