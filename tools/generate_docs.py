@@ -116,12 +116,54 @@ def parameters() -> str:
     return table(("parameter", "default", "meaning"), rows)
 
 
+def command_line() -> str:
+    """Every command with its arguments and options, from the program itself."""
+    import typer
+    from unspool.cli.app import app
+
+    def describe(command: Any, path: str) -> Iterator[str]:
+        if hasattr(command, "commands"):
+            for name, child in command.commands.items():
+                yield from describe(child, f"{path} {name}")
+            return
+        rows = []
+        words = [path]
+        for option in command.params:
+            metavar = option.metavar or ""
+            if option.param_type_name == "argument":
+                words.append(metavar or option.name.upper())
+                names = f"`{metavar or option.name.upper()}`"
+            else:
+                flag = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
+                names = f"{flag} `{metavar}`" if metavar else flag
+            # A default that the help text does not state itself.
+            stated = "[default:" in (option.help or "")
+            is_value = isinstance(option.default, (str, int, float)) and not isinstance(option.default, bool)
+            shown = is_value and not stated
+            rows.append((names, (option.help or "") + (f" [default: {option.default}]" if shown else "")))
+        yield f"#### {' '.join(words)}\n\n{first_line(command.help)}\n\n"
+        if rows:
+            yield table(("", "meaning"), rows) + "\n"
+
+    return "".join(describe(typer.main.get_command(app), "unspool"))
+
+
+def chat_commands() -> str:
+    """What may be typed in a chat beside messages."""
+    from unspool.cli.chat_commands import COMMANDS
+
+    rows = [(f"`/{name} {c.takes}`".replace(" `", "`"), c.help) for name, c in COMMANDS.items() if c.help]
+    return table(("command", "meaning"), rows)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "error-codes": error_codes,
     "encodings": encodings,
     "models": models,
     "architectures": architectures,
     "parameters": parameters,
+    "command-line": command_line,
+    "chat-commands": chat_commands,
 }
 
 
