@@ -116,6 +116,22 @@ def parameters() -> str:
     return table(("parameter", "default", "meaning"), rows)
 
 
+def stages() -> str:
+    """The pipeline, and the methods inside truncation, in their order."""
+    from unspool.logits.pipeline import PIPELINE
+    from unspool.logits.truncation import METHODS
+
+    def file_of(stage: object) -> str:
+        return f"`{type(stage).__module__.removeprefix('unspool.').replace('.', '/')}.py`"
+
+    methods = ", ".join(f"`{method.name}`" for method in METHODS)
+    rows = [
+        (str(number), stage.name, methods if stage.name == "truncation" else "", file_of(stage))
+        for number, stage in enumerate(PIPELINE, start=1)
+    ]
+    return table(("", "stage", "methods", "file"), rows)
+
+
 def command_line() -> str:
     """Every command with its arguments and options, from the program itself."""
     import typer
@@ -162,6 +178,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "models": models,
     "architectures": architectures,
     "parameters": parameters,
+    "stages": stages,
     "command-line": command_line,
     "chat-commands": chat_commands,
 }
