@@ -1,0 +1,19 @@
+"""The command line. `main` is what the `unspool` script calls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1, 2 for a bad request, 130 after Ctrl-C."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in (["--version"], ["-V"]):  # answered before anything is imported
+        from unspool import __version__
+
+        print(f"unspool {__version__}")
+        return 0
+    from unspool.cli.app import run_command
+
+    return run_command(given)

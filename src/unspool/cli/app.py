@@ -1,0 +1,81 @@
+"""The commands as one program, and the border where every error becomes one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from unspool.cli import chat, models, run
+from unspool.errors import UnspoolError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+BROKEN_PIPE = 1  # as click does when it notices first
+
+app = typer.Typer(
+    name="unspool",
+    help="Decode language models on your own CPU: exact, visible, complete, fast.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("chat")(chat.chat)
+app.add_typer(models.app, name="models")
+
+# typer keeps its own copy of click in newer releases; the class is found through what typer exports.
+_USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", "-V", help="Print the version and leave."),
+) -> None:
+    if version:
+        from unspool import __version__
+
+        print(f"unspool {__version__}")
+        raise typer.Exit
+
+
+def run_command(arguments: Sequence[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character gets an escape instead of a traceback.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        command = typer.main.get_command(app)
+        exit_code = command.main(list(arguments), prog_name="unspool", standalone_mode=False)
+        sys.stdout.flush()
+    except UnspoolError as error:
+        return _fail(str(error), error.exit_code)
+    except _USAGE_ERROR as error:
+        return _fail(_usage_line(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else 1
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing more can be said, not even by the interpreter at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return exit_code if isinstance(exit_code, int) else 0
+
+
+def _fail(message: str, exit_code: int) -> int:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return exit_code
+
+
+def _usage_line(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "unspool"
+    message = error.format_message().strip()
+    if not message:  # help was already printed because no command was given
+        message = "no command given"
+    return f"{message.rstrip('.')}; see `{where} --help`"

@@ -1,0 +1,241 @@
+"""`unspool chat`: the terminal around a ChatSession, or a script of lines through a pipe."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unspool.cli import options
+from unspool.cli.options import (
+    Context,
+    IgnoreEos,
+    MaxTokens,
+    MinP,
+    Model,
+    Runner,
+    Seed,
+    Stop,
+    Temperature,
+    Threads,
+    TopK,
+    TopP,
+)
+from unspool.errors import BadRequest, ContextOverflow, UnspoolError
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from unspool.cli.chat_session import ChatSession
+    from unspool.llm import LLM
+
+FENCE = '"""'
+
+
+def chat(
+    model: Model = DEFAULT_MODEL,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A system message; /system changes it.")
+    ] = None,
+    load: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Go on with a conversation that /save wrote.")
+    ] = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    seed: Seed = None,
+    stop: Stop = None,
+    ignore_eos: IgnoreEos = False,
+    threads: Threads = None,
+    context: Context = None,
+    runner: Runner = "native",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting and no figures.")] = False,
+) -> None:
+    """Talk with a model. /help lists the commands.
+
+    Ctrl-C stops an answer and keeps what was written, Ctrl-D leaves. Through a pipe every line is a
+    message or a command, answers go to standard output, and the first error ends the script.
+    """
+    typed = options.typed_values(
+        max_tokens,
+        ignore_eos,
+        stop,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        seed=seed,
+    )
+    from unspool.cli.chat_commands import handle
+    from unspool.cli.chat_session import ChatSession
+    from unspool.cli.load import load_llm
+
+    session = ChatSession(model, options.with_defaults(typed), system)
+    if load is not None:
+        say(handle(session, f"/load {load}").text, quiet)
+        # What was typed wins over the file.
+        session.params = session.params.replace(**typed)
+        session.system = session.system if system is None else system
+    options.note_unused(session.params, quiet=quiet)
+    llm = load_llm(model, threads=threads, context=context, runner=runner, quiet=quiet)
+    try:
+        if not llm.has_chat_template:
+            raise BadRequest(
+                f"{model} has no chat template, so it cannot chat; `unspool run --raw --model {model}` "
+                "continues text with it",
+                code="no_chat_template",
+            )
+        if sys.stdin.isatty():
+            say(f"{model}: /help lists the commands, Ctrl-D leaves", quiet)
+            talk(session, llm, terminal_lines(), quiet=quiet, forgiving=True)
+        else:
+            talk(session, llm, piped_lines(), quiet=quiet, forgiving=False)
+    finally:
+        llm.close()
+
+
+def talk(
+    session: ChatSession, llm: LLM, read_line: Callable[[str], str | None], *, quiet: bool, forgiving: bool
+) -> None:
+    """Read, run, answer, until there are no more lines. `forgiving`: an error is shown and talk goes on."""
+    from unspool.cli.chat_commands import handle
+
+    while True:
+        try:
+            message = read_message(read_line)
+            if message is None:
+                return
+            if not message.strip():
+                continue
+            outcome = handle(session, message)
+            say(outcome.text, quiet=False)
+            if outcome.then == "leave":
+                return
+            if outcome.then == "answer":
+                answer(session, llm, quiet=quiet)
+        except KeyboardInterrupt:
+            if not forgiving:
+                raise
+            say("(Ctrl-D or /exit leaves)", quiet=False)
+        except UnspoolError as error:
+            if not forgiving:
+                raise
+            say(f"error: {error}{_way_out(error, session)}", quiet=False)
+
+
+def answer(session: ChatSession, llm: LLM, *, quiet: bool) -> None:
+    """Print the answer as it becomes final. The first Ctrl-C ends it between two tokens and keeps it."""
+    from unspool.cli.figures import figures_line
+
+    with stop_on_interrupt() as stopped, closing(session.answer(llm)) as events:
+        for event in events:
+            sys.stdout.write(event.text)
+            sys.stdout.flush()
+            if event.finish_reason is not None:
+                print(flush=True)
+                say(figures_line(event), quiet)
+            elif stopped():
+                print(flush=True)
+                say("(stopped; what was written is kept, /undo takes it back)", quiet=False)
+                return
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """A question that is true after Ctrl-C. A second Ctrl-C raises, in case nobody asks after the first."""
+    pressed = False
+
+    def on_interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            signal.default_int_handler(number, frame)
+        pressed = True
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def read_message(read_line: Callable[[str], str | None]) -> str | None:
+    """One message, or None at the end of input.
+
+    It has several lines if each but the last ends in a backslash, or if it stands between two FENCEs.
+    """
+    line = read_line("> ")
+    if line is None:
+        return None
+    if line.lstrip().startswith(FENCE):
+        return _read_fenced(line.lstrip().removeprefix(FENCE), read_line)
+    lines = []
+    while line.endswith("\\"):
+        lines.append(line[:-1])
+        following = read_line(". ")
+        if following is None:
+            return "\n".join(lines)
+        line = following
+    return "\n".join([*lines, line])
+
+
+def _read_fenced(line: str, read_line: Callable[[str], str | None]) -> str:
+    lines = []
+    while not line.rstrip().endswith(FENCE):
+        lines.append(line)
+        following = read_line(". ")
+        if following is None:
+            raise BadRequest(f"the text that {FENCE} opened has no end; close it with {FENCE}")
+        line = following
+    lines.append(line.rstrip().removesuffix(FENCE))
+    if lines and not lines[0]:
+        lines = lines[1:]
+    if lines and not lines[-1]:
+        lines = lines[:-1]
+    return "\n".join(lines)
+
+
+def terminal_lines() -> Callable[[str], str | None]:
+    """Lines typed at a terminal, edited with readline where Python has it."""
+    with suppress(ImportError):  # Windows has none: its console edits by itself
+        importlib.import_module("readline")  # being imported is what makes `input` edit
+
+    def read_line(prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            print()
+            return None
+
+    return read_line
+
+
+def piped_lines() -> Callable[[str], str | None]:
+    def read_line(_prompt: str) -> str | None:
+        line = sys.stdin.buffer.readline()
+        if not line:
+            return None
+        try:
+            return line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise BadRequest("standard input is not UTF-8; convert it first", code="bad_prompt") from None
+
+    return read_line
+
+
+def say(text: str, quiet: bool) -> None:
+    """News that is not the model's goes to standard error, so that standard output has answers alone."""
+    if text and not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def _way_out(error: UnspoolError, session: ChatSession) -> str:
+    if isinstance(error, ContextOverflow) and len(session.turns) > 1:
+        return "; /forget drops the oldest turn, then /retry asks again"
+    return ""

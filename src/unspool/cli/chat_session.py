@@ -1,0 +1,144 @@
+"""A conversation without a terminal: what was said, how to go on, and the commands that change it.
+
+The last turn has no answer yet while one is being written, and stays so when the model refused it (a
+context that is too long, for example): `/retry` asks again, a new message takes its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unspool.errors import BadRequest
+
+if TYPE_CHECKING:
+    from unspool.llm import LLM
+    from unspool.params import DecodingParams
+    from unspool.types import Event
+
+
+@dataclass(slots=True)
+class Turn:
+    """What the user said and what the model answered, possibly cut short; None before there is an answer."""
+
+    user: str
+    assistant: str | None = None
+
+
+@dataclass(slots=True)
+class ChatSession:
+    """The state of a chat. Commands live in `chat_commands`, files in `chat_file`, the terminal in `chat`."""
+
+    model: str
+    params: DecodingParams
+    system: str | None = None
+    turns: list[Turn] = field(default_factory=list)
+    defaults: DecodingParams = field(init=False)  # what `/set NAME default` restores
+    last: Event | None = None  # the final event of the last complete answer
+    n_answers: int = 0
+    n_prompt_tokens: int = 0  # of all answers
+    n_completion_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        self.defaults = self.params
+
+    def say(self, text: str) -> None:
+        """The user's next message; it takes the place of one that was refused."""
+        if not text.strip():
+            raise BadRequest("the message is empty; say something, or /help", code="empty_prompt")
+        if self.turns and self.turns[-1].assistant is None:
+            self.turns.pop()
+        self.turns.append(Turn(text))
+
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation as a chat template takes it, up to the message that waits for its answer."""
+        messages = [] if self.system is None else [{"role": "system", "content": self.system}]
+        for turn in self.turns:
+            messages.append({"role": "user", "content": turn.user})
+            if turn.assistant is not None:
+                messages.append({"role": "assistant", "content": turn.assistant})
+        return messages
+
+    def answer(self, llm: LLM) -> Generator[Event, None, None]:
+        """Stream the answer to the last message and keep it.
+
+        When the consumer stops early, is interrupted, or the model fails half way, what was written by
+        then is kept. When nothing was written, the message stays without an answer.
+        """
+        turn = self.turns[-1]
+        assert turn.assistant is None, "the last message has its answer"
+        written = ""
+        try:
+            with closing(llm.stream_chat(self.messages(), self.params)) as events:
+                for event in events:
+                    written += event.text
+                    if event.error is not None:
+                        raise event.error
+                    if event.finish_reason is not None:
+                        turn.assistant = written  # even when it is empty: that was the answer
+                        self._count(event)
+                    yield event
+        finally:
+            turn.assistant = written or turn.assistant
+
+    def _count(self, event: Event) -> None:
+        assert event.usage is not None
+        self.last = event
+        self.n_answers += 1
+        self.n_prompt_tokens += event.usage.prompt_tokens
+        self.n_completion_tokens += event.usage.completion_tokens
+
+    def clear(self) -> None:
+        self.turns.clear()
+
+    def undo(self) -> Turn:
+        """Take back the last message and its answer."""
+        if not self.turns:
+            raise BadRequest("nothing was said yet, so there is nothing to undo")
+        return self.turns.pop()
+
+    def retry(self) -> None:
+        """Forget the last answer, so that `answer` writes another."""
+        if not self.turns:
+            raise BadRequest("nothing was said yet, so there is nothing to retry")
+        self.turns[-1].assistant = None
+
+    def forget(self, n_turns: int) -> int:
+        """Drop the oldest turns to make room in the context; the message that waits stays."""
+        waiting = bool(self.turns) and self.turns[-1].assistant is None
+        n_can = len(self.turns) - waiting
+        if not 1 <= n_turns <= n_can:
+            raise BadRequest(
+                f"can forget 1 to {n_can} of the oldest turns, got {n_turns}; /clear forgets all"
+            )
+        del self.turns[:n_turns]
+        return n_turns
+
+    def set_param(self, name: str, value: str) -> None:
+        """Change one decoding parameter; `default` restores it. Raises BadRequest and changes nothing."""
+        restored = value == "default"
+        # An unknown name gets None here and is refused by `replace`, which knows the names.
+        parsed = getattr(self.defaults, name, None) if restored else parse_value(name, value)
+        self.params = self.params.replace(**{name: parsed})
+
+
+def parse_value(name: str, text: str) -> Any:
+    """A parameter's value as typed: a number, true, false, none, a JSON list or string, or bare text."""
+    if text.lower() in ("none", "true", "false") and name != "stop":
+        return {"none": None, "true": True, "false": False}[text.lower()]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    # `/set stop 5` means the text 5; only a list or a quoted string is taken apart.
+    return text if name == "stop" and not isinstance(value, (list, str)) else value
+
+
+def expand_path(text: str) -> Path:
+    if not text:
+        raise BadRequest("give a file name after the command")
+    return Path(text).expanduser()

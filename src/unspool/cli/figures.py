@@ -1,0 +1,49 @@
+"""What an answer cost, in one line for people and in one object for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unspool.types import Event, Usage
+
+
+def figures_line(event: Event) -> str:
+    """Tokens, time to first token, speeds, reason and seed of a request, from its last event."""
+    usage = event.usage
+    assert usage is not None, "only the last event has figures"
+    parts = [
+        f"prompt: {_tokens(usage.prompt_tokens)}{_speed(usage.prefill_tokens_per_s)}",
+        f"answer: {_tokens(usage.completion_tokens)}{_speed(usage.decode_tokens_per_s)}",
+        f"first token: {usage.ttft_ms:.0f} ms",
+        f"end: {_reason(event)}",
+    ]
+    if event.seed is not None:
+        parts.append(f"seed: {event.seed}")
+    return " | ".join(parts)
+
+
+def usage_dict(usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "ttft_ms": round(usage.ttft_ms, 3),
+        "prefill_tokens_per_s": round(usage.prefill_tokens_per_s, 2),
+        "decode_tokens_per_s": round(usage.decode_tokens_per_s, 2),
+    }
+
+
+def _reason(event: Event) -> str:
+    if isinstance(event.stop, str):
+        return f"stop text {event.stop!r}"
+    if event.finish_reason == "stop":
+        return "end of text" if event.stop is None else f"end of text (token {event.stop})"
+    return str(event.finish_reason)
+
+
+def _tokens(n: int) -> str:
+    return f"{n} token{'' if n == 1 else 's'}"
+
+
+def _speed(tokens_per_s: float) -> str:
+    return f" ({tokens_per_s:.1f}/s)" if tokens_per_s > 0 else ""

@@ -1,0 +1,33 @@
+"""From --model and its companions to a loaded model, with a bar while one is being pulled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unspool.errors import BadRequest
+
+if TYPE_CHECKING:
+    from unspool.llm import LLM
+
+RUNNERS = ("native", "reference")
+
+
+def load_llm(
+    model: str, *, threads: int | None, context: int | None, runner: str, quiet: bool = False
+) -> LLM:
+    """Find the model, pulling it when the catalogue has it and the cache has not, and load it."""
+    if runner not in RUNNERS:
+        raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
+    for name, value in (("--threads", threads), ("--context", context)):
+        if value is not None and value < 1:
+            raise BadRequest(
+                f"{name} must be a whole number, at least 1, got {value}", code=f"bad_{name.strip('-')}"
+            )
+    from unspool.cli.progress import pull_progress
+    from unspool.models import catalogue
+
+    with pull_progress(model, quiet=quiet) as progress:
+        path = catalogue.resolve(model, progress=progress)
+    from unspool.llm import LLM
+
+    return LLM(path, threads=threads, context_length=context, runner=runner)

@@ -1,0 +1,173 @@
+"""`unspool run`: one prompt, one answer, streamed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unspool.cli import options
+from unspool.cli.options import (
+    Context,
+    IgnoreEos,
+    MaxTokens,
+    MinP,
+    Model,
+    Runner,
+    Seed,
+    Stop,
+    Temperature,
+    Threads,
+    TopK,
+    TopP,
+)
+from unspool.errors import BadRequest
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from unspool.llm import LLM
+    from unspool.params import DecodingParams
+    from unspool.types import Event
+
+
+def run(
+    prompt: Annotated[
+        str | None,
+        typer.Argument(metavar="PROMPT", help="What to ask. Left out or '-': read from standard input."),
+    ] = None,
+    model: Model = DEFAULT_MODEL,
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Continue the text as it stands, without the model's chat template."),
+    ] = False,
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A system message, for the chat template.")
+    ] = None,
+    max_tokens: MaxTokens = None,
+    temperature: Temperature = None,
+    top_k: TopK = None,
+    top_p: TopP = None,
+    min_p: MinP = None,
+    seed: Seed = None,
+    stop: Stop = None,
+    ignore_eos: IgnoreEos = False,
+    threads: Threads = None,
+    context: Context = None,
+    runner: Runner = "native",
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object with text, token ids, usage and parameters.")
+    ] = False,
+) -> None:
+    """Answer one prompt. Standard output has the text and nothing else, standard error the figures.
+
+    A prompt goes through the model's chat template. With --raw, or when the model has no template, it
+    is continued as it stands. One newline at the end of standard input is dropped.
+    """
+    typed = options.typed_values(
+        max_tokens,
+        ignore_eos,
+        stop,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        seed=seed,
+    )
+    params = options.with_defaults(typed)
+    if raw and system is not None:
+        raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
+    text = read_prompt(prompt)
+    options.note_unused(params, quiet=quiet)
+    from unspool.cli.load import load_llm
+
+    llm = load_llm(model, threads=threads, context=context, runner=runner, quiet=quiet)
+    try:
+        events, used_template = start(llm, text, raw=raw, system=system, params=params, quiet=quiet)
+        if as_json:
+            print_json(events, {"model": model, "prompt": text, "chat_template": used_template}, params)
+        else:
+            print_stream(events, quiet=quiet)
+    finally:
+        llm.close()
+
+
+def read_prompt(prompt: str | None) -> str:
+    """The argument, or standard input as UTF-8 without its last newline. Raises BadRequest."""
+    if prompt is None or prompt == "-":
+        if prompt is None and sys.stdin.isatty():
+            raise BadRequest("there is no prompt; give it as an argument or through a pipe", code="no_prompt")
+        try:
+            prompt = sys.stdin.buffer.read().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadRequest(
+                f"standard input is not UTF-8 (byte {error.start}); convert it first", code="bad_prompt"
+            ) from None
+        prompt = prompt.removesuffix("\n").removesuffix("\r")
+    if not prompt:
+        raise BadRequest("the prompt is empty; give some text to start from", code="empty_prompt")
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRequest("the prompt is not valid UTF-8; convert it first", code="bad_prompt") from None
+    return prompt
+
+
+def start(
+    llm: LLM, text: str, *, raw: bool, system: str | None, params: DecodingParams, quiet: bool
+) -> tuple[Iterable[Event], bool]:
+    """The events of the answer, and whether the chat template was used."""
+    if raw:
+        return llm.stream(text, params), False
+    if not llm.has_chat_template:
+        if system is not None:
+            raise BadRequest("--system needs a chat template and this model has none; put it in the prompt")
+        if not quiet:
+            print(
+                "note: this model has no chat template; the prompt is continued as it stands", file=sys.stderr
+            )
+        return llm.stream(text, params), False
+    messages = [{"role": "user", "content": text}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": system})
+    return llm.stream_chat(messages, params), True
+
+
+def print_stream(events: Iterable[Event], *, quiet: bool) -> None:
+    """Write text as it becomes final, and a newline after it; figures follow on standard error."""
+    from unspool.cli.figures import figures_line
+
+    for event in events:
+        sys.stdout.write(event.text)
+        sys.stdout.flush()
+        if event.finish_reason is None:
+            continue
+        print(flush=True)
+        if event.error is not None:
+            raise event.error
+        if not quiet:
+            print(figures_line(event), file=sys.stderr)
+
+
+def print_json(events: Iterable[Event], asked: dict[str, Any], params: DecodingParams) -> None:
+    from unspool.cli.figures import usage_dict
+
+    heard = list(events)
+    last = heard[-1]
+    if last.error is not None:
+        raise last.error
+    assert last.usage is not None
+    answer = {
+        "text": "".join(event.text for event in heard),
+        "token_ids": [token_id for event in heard for token_id in event.token_ids],
+        "finish_reason": last.finish_reason,
+        "stop": last.stop,
+        "seed": last.seed,
+        "usage": usage_dict(last.usage),
+    }
+    print(json.dumps(asked | answer | {"params": params.to_dict()}, ensure_ascii=False, indent=2))

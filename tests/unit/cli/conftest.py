@@ -1,0 +1,105 @@
+"""A model that says what it is told to, in the place of the real front door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from unspool.cli import load, main
+from unspool.errors import UnspoolError
+from unspool.params import DecodingParams
+from unspool.types import Event, Usage
+
+
+@dataclass
+class FakeLLM:
+    """Streams `pieces`, a token each, and remembers what it was asked."""
+
+    pieces: Sequence[str] = ("Once ", "upon ", "a time.")
+    has_chat_template: bool = True
+    refuses: UnspoolError | None = None  # raised before the first piece
+    fails: UnspoolError | None = None  # reported after the last
+    finish_reason: str = "stop"
+    stop: str | int | None = 2
+    prompts: list[tuple[str, DecodingParams]] = field(default_factory=list)
+    chats: list[tuple[list[dict[str, str]], DecodingParams]] = field(default_factory=list)
+    asked: dict[str, Any] = field(default_factory=dict)
+    is_closed: bool = False
+    n_streams_closed: int = 0
+
+    def stream(self, prompt: str, params: DecodingParams) -> Iterator[Event]:
+        self.prompts.append((prompt, params))
+        return self._events(params)
+
+    def stream_chat(self, messages: list[dict[str, str]], params: DecodingParams) -> Iterator[Event]:
+        self.chats.append(([dict(message) for message in messages], params))
+        return self._events(params)
+
+    def _events(self, params: DecodingParams) -> Iterator[Event]:
+        try:
+            if self.refuses is not None:
+                raise self.refuses
+            for index, piece in enumerate(self.pieces):
+                yield Event(request_id=0, text=piece, token_ids=(index,))
+            usage = Usage(
+                prompt_tokens=7,
+                completion_tokens=len(self.pieces),
+                ttft_ms=20.0,
+                prefill_s=0.02,
+                decode_s=0.1,
+                decoded_tokens=max(0, len(self.pieces) - 1),
+            )
+            yield Event(
+                request_id=0,
+                text="",
+                token_ids=(),
+                finish_reason="error" if self.fails else self.finish_reason,
+                stop=self.stop,
+                seed=None if params.is_greedy else params.seed or 41,
+                usage=usage,
+                error=self.fails,
+            )
+        finally:
+            self.n_streams_closed += 1
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def fake_llm(monkeypatch: pytest.MonkeyPatch) -> FakeLLM:
+    """Whatever --model says, this is loaded; `asked` has the options of loading."""
+    fake = FakeLLM()
+
+    def load_llm(model: str, **options: Any) -> FakeLLM:
+        fake.asked = {"model": model} | options
+        return fake
+
+    monkeypatch.setattr(load, "load_llm", load_llm)
+    return fake
+
+
+@dataclass
+class Ran:
+    exit_code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def unspool(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
+    """Run the command line in this process: unspool("run", "Hi", stdin=b"...")."""
+
+    def call(*arguments: str, stdin: bytes | None = None) -> Ran:
+        source = tmp_path / "stdin"
+        source.write_bytes(stdin or b"")
+        with source.open(encoding="utf-8") as standard_input, monkeypatch.context() as patched:
+            patched.setattr("sys.stdin", standard_input)
+            exit_code = main(list(arguments))
+        captured = capfd.readouterr()
+        return Ran(exit_code, captured.out, captured.err)
+
+    return call

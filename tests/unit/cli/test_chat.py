@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from unspool.cli import chat
+from unspool.cli.chat_session import ChatSession, Turn
+from unspool.errors import BadRequest, ContextOverflow
+from unspool.params import DecodingParams
+from unspool.types import Event
+
+
+def typed(*lines: str | type[BaseException]) -> Callable[[str], str | None]:
+    """A terminal on which these lines are typed; an exception stands for Ctrl-C."""
+    left = iter(lines)
+
+    def read_line(_prompt: str) -> str | None:
+        line = next(left, None)
+        if isinstance(line, type):
+            raise line
+        return line
+
+    return read_line
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["hello"], "hello"),
+        (["one \\", "two\\", "three"], "one \ntwo\nthree"),
+        (["one \\"], "one "),
+        (['"""', "def f():", "    pass", '"""'], "def f():\n    pass"),
+        (['"""a', 'b"""'], "a\nb"),
+        (['"""one"""'], "one"),
+        (['"""', "", "x", "", '"""'], "\nx\n"),
+        ([], None),
+    ],
+)
+def test_a_message_may_have_several_lines(lines: list[str], message: str | None) -> None:
+    assert chat.read_message(typed(*lines)) == message
+
+
+def test_an_open_fence_at_the_end_is_an_error() -> None:
+    with pytest.raises(BadRequest, match="has no end"):
+        chat.read_message(typed('"""', "text"))
+
+
+def test_a_script_of_lines_is_answered_line_by_line(unspool, fake_llm) -> None:
+    ran = unspool("chat", stdin=b"Hi\n\n/set top_k 3\n/system Be brief.\r\nMore\n/exit\nnever read\n")
+    assert ran.exit_code == 0, ran.err
+    assert ran.out == "Once upon a time.\nOnce upon a time.\n"
+    assert [messages[-1]["content"] for messages, _ in fake_llm.chats] == ["Hi", "More"]
+    assert fake_llm.chats[1][0][0] == {"role": "system", "content": "Be brief."}
+    assert fake_llm.chats[1][1].top_k == 3
+    assert "top_k = 3" in ran.err
+    assert ran.err.count("answer: 3 tokens") == 2
+    assert fake_llm.is_closed
+
+
+def test_quiet_leaves_answers_alone(unspool, fake_llm) -> None:
+    assert unspool("chat", "-q", stdin=b"Hi\n").err == ""
+
+
+def test_the_first_error_ends_a_script(unspool, fake_llm) -> None:
+    ran = unspool("chat", "-q", stdin=b"Hi\n/set top_p 7\nMore\n")
+    assert ran.exit_code == 2
+    assert ran.err.startswith("error: top_p must be")
+    assert len(fake_llm.chats) == 1
+    assert unspool("chat", stdin=b"\xff\n").exit_code == 2
+
+
+def test_a_model_without_a_template_cannot_chat(unspool, fake_llm) -> None:
+    fake_llm.has_chat_template = False
+    ran = unspool("chat", "--model", "gemma3-270m", stdin=b"Hi\n")
+    assert ran.exit_code == 2
+    assert "unspool run --raw --model gemma3-270m" in ran.err
+    assert fake_llm.is_closed
+
+
+def test_a_saved_chat_goes_on_from_the_command_line(unspool, fake_llm, tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    unspool("chat", stdin=f"Hi\n/save {path}\n".encode())
+    unspool("chat", "--load", str(path), stdin=b"More\n")
+    assert [message["content"] for message in fake_llm.chats[1][0]] == ["Hi", "Once upon a time.", "More"]
+    missing = unspool("chat", "--load", str(tmp_path / "none"))
+    assert missing.exit_code == 2
+    assert "cannot load" in missing.err
+
+
+def test_decoding_options_given_beside_load_win_over_the_file(unspool, fake_llm, tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    unspool("chat", "--temperature", "0.3", "--top-k", "9", stdin=f"Hi\n/save {path}\n".encode())
+    unspool("chat", "--load", str(path), "--top-k", "4", "--system", "New.", stdin=b"More\n")
+    messages, params = fake_llm.chats[1]
+    assert (params.temperature, params.top_k) == (0.3, 4)
+    assert messages[0] == {"role": "system", "content": "New."}
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return ChatSession("m", DecodingParams())
+
+
+def test_at_a_terminal_an_error_is_shown_and_the_chat_goes_on(session, fake_llm, capsys) -> None:
+    chat.talk(session, fake_llm, typed("/nonsense", "Hi"), quiet=True, forgiving=True)
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: there is no command /nonsense")
+    assert captured.out == "Once upon a time.\n"
+
+
+def test_a_full_context_says_how_to_make_room(session, fake_llm, capsys) -> None:
+    chat.talk(session, fake_llm, typed("One"), quiet=True, forgiving=True)
+    fake_llm.refuses = ContextOverflow("the context is full")
+    chat.talk(session, fake_llm, typed("Two"), quiet=True, forgiving=True)
+    assert "/forget drops the oldest turn, then /retry asks again" in capsys.readouterr().err
+
+
+def test_an_interrupt_at_the_prompt_does_not_leave(session, fake_llm, capsys) -> None:
+    chat.talk(session, fake_llm, typed(KeyboardInterrupt, "Hi"), quiet=True, forgiving=True)
+    captured = capsys.readouterr()
+    assert "Ctrl-D or /exit leaves" in captured.err
+    assert captured.out == "Once upon a time.\n"
+
+
+def test_an_interrupt_in_a_script_ends_it(session, fake_llm) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        chat.talk(session, fake_llm, typed(KeyboardInterrupt), quiet=True, forgiving=False)
+
+
+def interrupting(pieces: Iterable[str], times: int) -> Iterator[Event]:
+    for index, piece in enumerate(pieces):
+        if index == 1:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGINT)
+        yield Event(request_id=0, text=piece, token_ids=(index,))
+
+
+def test_an_interrupt_stops_the_answer_between_tokens_and_keeps_it(session, fake_llm, capsys) -> None:
+    fake_llm.stream_chat = lambda messages, params: interrupting(["Once ", "upon ", "a time."], 1)
+    before = signal.getsignal(signal.SIGINT)
+    chat.talk(session, fake_llm, typed("Hi", "/undo", "/exit"), quiet=True, forgiving=True)
+    captured = capsys.readouterr()
+    assert captured.out == "Once upon \n"
+    assert "stopped" in captured.err
+    assert session.turns == []
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_interrupt_stops_at_once(session, fake_llm, capsys) -> None:
+    fake_llm.stream_chat = lambda messages, params: interrupting(["Once ", "upon "], 2)
+    chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
+    assert session.turns == [Turn("Hi", "Once ")]
+
+
+def test_a_terminal_reads_until_ctrl_d(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def at_end(_prompt: str) -> str:
+        raise EOFError
+
+    read_line = chat.terminal_lines()
+    monkeypatch.setattr("builtins.input", lambda prompt: prompt + "typed")
+    assert read_line("> ") == "> typed"
+    monkeypatch.setattr("builtins.input", at_end)
+    assert read_line("> ") is None
+    assert capsys.readouterr().out == "\n"

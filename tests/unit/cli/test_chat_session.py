@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from unspool.cli import chat_file
+from unspool.cli.chat_commands import COMMANDS, handle
+from unspool.cli.chat_session import ChatSession, Turn, parse_value
+from unspool.errors import BadRequest, ContextOverflow, ModelFileError, UnspoolError
+from unspool.params import DecodingParams
+
+
+@pytest.fixture
+def session() -> ChatSession:
+    return ChatSession("some-model", DecodingParams(temperature=0.8, top_p=0.9))
+
+
+def talk(session: ChatSession, llm, text: str) -> str:
+    assert handle(session, text).then == "answer"
+    return "".join(event.text for event in session.answer(llm))
+
+
+def test_an_answer_is_streamed_and_kept(session, fake_llm) -> None:
+    assert talk(session, fake_llm, "Hi") == "Once upon a time."
+    assert session.turns == [Turn("Hi", "Once upon a time.")]
+    assert fake_llm.chats[0][0] == [{"role": "user", "content": "Hi"}]
+
+
+def test_every_turn_is_sent_again_with_the_system_message_first(session, fake_llm) -> None:
+    handle(session, "/system Be kind.")
+    talk(session, fake_llm, "One")
+    talk(session, fake_llm, "Two")
+    assert [message["role"] for message in fake_llm.chats[1][0]] == ["system", "user", "assistant", "user"]
+    assert fake_llm.chats[1][0][-1]["content"] == "Two"
+
+
+def test_an_answer_that_is_stopped_early_keeps_what_was_written(session, fake_llm) -> None:
+    handle(session, "Hi")
+    events = session.answer(fake_llm)
+    next(events)
+    next(events)
+    events.close()
+    assert session.turns == [Turn("Hi", "Once upon ")]
+    assert fake_llm.n_streams_closed == 1
+    talk(session, fake_llm, "Go on")
+    assert fake_llm.chats[1][0][1] == {"role": "assistant", "content": "Once upon "}
+
+
+def test_an_answer_stopped_before_its_first_token_leaves_the_message_waiting(session, fake_llm) -> None:
+    fake_llm.pieces = ("", "", "late")
+    handle(session, "Hi")
+    events = session.answer(fake_llm)
+    next(events)
+    events.close()
+    assert session.turns == [Turn("Hi", None)]
+
+
+def test_an_empty_answer_is_an_answer(session, fake_llm) -> None:
+    fake_llm.pieces = ()
+    assert talk(session, fake_llm, "Hi") == ""
+    assert session.turns == [Turn("Hi", "")]
+
+
+def test_a_refused_message_waits_for_retry(session, fake_llm) -> None:
+    talk(session, fake_llm, "One")
+    fake_llm.refuses = ContextOverflow("too long")
+    with pytest.raises(ContextOverflow):
+        talk(session, fake_llm, "Two")
+    assert session.turns[-1] == Turn("Two", None)
+    fake_llm.refuses = None
+    assert handle(session, "/forget").text.startswith("forgot the oldest 1 turn; 1 turn left")
+    assert handle(session, "/retry").then == "answer"
+    assert "".join(event.text for event in session.answer(fake_llm)) == "Once upon a time."
+    assert fake_llm.chats[-1][0] == [{"role": "user", "content": "Two"}]
+
+
+def test_a_new_message_takes_the_place_of_a_refused_one(session, fake_llm) -> None:
+    fake_llm.refuses = ContextOverflow("too long")
+    with pytest.raises(ContextOverflow):
+        talk(session, fake_llm, "Long")
+    fake_llm.refuses = None
+    talk(session, fake_llm, "Short")
+    assert session.turns == [Turn("Short", "Once upon a time.")]
+
+
+def test_an_answer_that_fails_half_way_keeps_what_was_written(session, fake_llm) -> None:
+    fake_llm.fails = ModelFileError("m", "blk.0", "is gone")
+    with pytest.raises(ModelFileError):
+        talk(session, fake_llm, "Hi")
+    assert session.turns == [Turn("Hi", "Once upon a time.")]
+
+
+def test_undo_takes_back_message_and_answer(session, fake_llm) -> None:
+    talk(session, fake_llm, "One")
+    talk(session, fake_llm, "Two")
+    handle(session, "/undo")
+    assert [turn.user for turn in session.turns] == ["One"]
+
+
+def test_retry_asks_the_last_message_again(session, fake_llm) -> None:
+    talk(session, fake_llm, "One")
+    fake_llm.pieces = ("Another.",)
+    outcome = handle(session, "/retry")
+    assert (outcome.then, outcome.text) == ("answer", "")
+    assert [event.text for event in session.answer(fake_llm)] == ["Another.", ""]
+    assert session.turns == [Turn("One", "Another.")]
+
+
+@pytest.mark.parametrize("setting", ["/set temperature 0", "/set seed 1"])
+def test_retry_warns_when_the_same_text_would_come(session, fake_llm, setting: str) -> None:
+    talk(session, fake_llm, "One")
+    handle(session, setting)
+    assert "the same text" in handle(session, "/retry").text
+
+
+def test_clear_keeps_the_system_message_and_the_parameters(session, fake_llm) -> None:
+    handle(session, "/system Be kind.")
+    handle(session, "/set top_k 5")
+    talk(session, fake_llm, "One")
+    handle(session, "/clear")
+    assert (session.turns, session.system, session.params.top_k) == ([], "Be kind.", 5)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("/set temperature 0.2", "temperature", 0.2),
+        ("/set top-k 40", "top_k", 40),
+        ("/set seed 7", "seed", 7),
+        ("/set seed none", "seed", None),
+        ("/set max_tokens none", "max_tokens", None),
+        ("/set ignore_eos true", "ignore_eos", True),
+        ("/set stop END", "stop", ("END",)),
+        ('/set stop ["a", "b"]', "stop", ("a", "b")),
+        ('/set stop "\\n\\n"', "stop", ("\n\n",)),
+        ("/set stop 5", "stop", ("5",)),
+        ("/set stop none", "stop", ("none",)),
+        ("/set stop_token_ids [1, 2]", "stop_token_ids", (1, 2)),
+        ("/set temperature default", "temperature", 0.8),
+        ("/set stop default", "stop", ()),
+    ],
+)
+def test_set_changes_any_parameter(session, line: str, name: str, value: object) -> None:
+    outcome = handle(session, line)
+    held = getattr(session.params, name)
+    assert (tuple(held) if isinstance(held, (list, tuple)) else held) == value
+    assert outcome.text.startswith(f"{name} = ")
+
+
+def test_set_alone_shows_all_and_with_a_name_shows_one(session) -> None:
+    assert "temperature = 0.8\n" in handle(session, "/set").text
+    assert handle(session, "/set seed").text == "seed = none"
+
+
+def test_set_says_what_cannot_matter(session) -> None:
+    assert "change nothing: top_p" in handle(session, "/set temperature 0").text
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/set temperature -1", "temperature must be"),
+        ("/set temperature hot", "got 'hot'"),
+        ("/set top_p 2", "top_p must be"),
+        ("/set tempreture 1", "temperature"),
+        ("/set tempreture", "temperature"),
+        ("/set tempreture default", "temperature"),
+        ("/set top_k 1.5", "top_k must be a whole number"),
+        ("/nonsense", "/help lists them"),
+        ("/undu", "did you mean /undo?"),
+        ("/undo now", "/undo takes nothing"),
+        ("/forget two", "takes a number"),
+        ("/forget 1", "can forget 1 to 0"),
+        ("/undo", "nothing to undo"),
+        ("/retry", "nothing to retry"),
+        ("/save", "give a file name"),
+        ("   ", "the message is empty"),
+    ],
+)
+def test_a_bad_command_is_refused_and_changes_nothing(session, line: str, said: str) -> None:
+    before = (session.params, session.system, list(session.turns))
+    with pytest.raises(BadRequest, match=said):
+        handle(session, line)
+    assert (session.params, session.system, session.turns) == before
+
+
+def test_two_slashes_say_one(session, fake_llm) -> None:
+    talk(session, fake_llm, "//etc is a folder")
+    assert session.turns[0].user == "/etc is a folder"
+
+
+def test_help_names_every_command(session) -> None:
+    text = handle(session, "/help").text
+    assert all(f"/{name}" in text for name, command in COMMANDS.items() if command.help)
+
+
+def test_system_is_shown_set_and_removed(session) -> None:
+    assert handle(session, "/system").text == "no system message"
+    handle(session, "/system Be kind.")
+    assert handle(session, "/system").text == "system: Be kind."
+    handle(session, "/system none")
+    assert session.system is None
+
+
+def test_stats_add_up(session, fake_llm) -> None:
+    assert handle(session, "/stats").text == "no answer yet"
+    talk(session, fake_llm, "One")
+    talk(session, fake_llm, "Two")
+    text = handle(session, "/stats").text
+    assert "2 answers, 14 prompt and 6 answer tokens" in text
+    assert "last: prompt: 7 tokens" in text
+
+
+@pytest.mark.parametrize("line", ["/exit", "/quit"])
+def test_exit_leaves(session, line: str) -> None:
+    assert handle(session, line).then == "leave"
+
+
+def test_values_are_numbers_words_or_text() -> None:
+    assert parse_value("x", "1e-1") == 0.1
+    assert parse_value("x", "False") is False
+    assert parse_value("stop", "true") == "true"
+
+
+def test_what_is_saved_is_loaded_again(session, fake_llm, tmp_path: Path) -> None:
+    handle(session, '/system Sei höflich 🙂 "immer".')
+    handle(session, "/set stop END")
+    handle(session, "/set max_tokens none")
+    talk(session, fake_llm, "Grüß dich\n\tTab")
+    path = tmp_path / "my chat.json"
+    assert handle(session, f"/save {path}").text == f"saved 1 turn to {path}"
+    assert [p.name for p in tmp_path.iterdir()] == ["my chat.json"]
+    other = ChatSession("some-model", DecodingParams())
+    assert handle(other, f"/load {path}").text == f"loaded 1 turn from {path}"
+    assert (other.turns, other.system, other.params) == (session.turns, session.system, session.params)
+
+
+def test_a_message_that_waits_is_saved_too(session, tmp_path: Path) -> None:
+    handle(session, "Hi")
+    chat_file.save(session, tmp_path / "c")
+    other = ChatSession("another-model", DecodingParams())
+    assert chat_file.load(other, tmp_path / "c") == "some-model"
+    assert other.turns == [Turn("Hi", None)]
+    assert "another-model goes on" in handle(other, f"/load {tmp_path / 'c'}").text
+
+
+def test_saving_where_one_cannot_leaves_nothing(session, tmp_path: Path) -> None:
+    with pytest.raises(UnspoolError, match="cannot save"):
+        handle(session, f"/save {tmp_path}/no/such/folder.json")
+    folder = tmp_path / "folder"
+    (folder / "inside").mkdir(parents=True)
+    with pytest.raises(UnspoolError, match="cannot save"):
+        handle(session, f"/save {folder}")
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def saved(**changes: object) -> bytes:
+    content = {
+        "format": "unspool-chat",
+        "version": 1,
+        "model": "m",
+        "system": None,
+        "params": {"temperature": 0.5},
+        "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+    }
+    return json.dumps(content | changes).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, "cannot load"),
+        (b"{", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"[]", "is not a saved chat"),
+        (saved(format="other"), "not a saved chat"),
+        (saved(version=2), "version is 2 and must be 1"),
+        (saved(system=5), "system is 5"),
+        (saved(model=None), "model is None"),
+        (saved(params=[]), "params is"),
+        (saved(params={"temperature": -1}), "params: temperature must be"),
+        (saved(params={"warmth": 1}), "params: there is no parameter 'warmth'"),
+        (saved(messages={}), "must be a list"),
+        (saved(messages=["a"]), r"messages\[0\] is 'a'"),
+        (saved(messages=[{"role": "assistant", "content": "a"}]), "must have the role 'user'"),
+        (saved(messages=[{"role": "user", "content": 1}]), r"messages\[0\].content is 1"),
+        (saved(messages=[{"role": "user", "content": "x" * 100}] * 2), "role 'assistant'"),
+    ],
+)
+def test_a_bad_file_is_refused_and_changes_nothing(session, tmp_path: Path, data, said: str) -> None:
+    path = tmp_path / "chat.json"
+    if data is not None:
+        path.write_bytes(data)
+    handle(session, "Hi")
+    before = (session.params, session.system, list(session.turns))
+    with pytest.raises(BadRequest, match=said) as caught:
+        handle(session, f"/load {path}")
+    assert caught.value.code == "chat_file"
+    assert "\n" not in str(caught.value)
+    assert (session.params, session.system, session.turns) == before
+
+
+def test_a_huge_file_is_not_read_into_memory(
+    session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_file, "MAX_BYTES", 10)
+    (tmp_path / "c").write_bytes(b" " * 11)
+    with pytest.raises(BadRequest, match="more than 10 bytes"):
+        handle(session, f"/load {tmp_path / 'c'}")

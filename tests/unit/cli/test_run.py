@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from unspool.cli import main, run
+from unspool.errors import BadRequest, ContextOverflow, ModelFileError
+
+
+def test_text_goes_to_standard_output_and_figures_to_standard_error(unspool, fake_llm) -> None:
+    ran = unspool("run", "Tell me.")
+    assert ran.exit_code == 0
+    assert ran.out == "Once upon a time.\n"
+    assert "prompt: 7 tokens (350.0/s)" in ran.err
+    assert "answer: 3 tokens (20.0/s)" in ran.err
+    assert "first token: 20 ms" in ran.err
+    assert "end: end of text" in ran.err
+    assert "seed: 41" in ran.err
+    assert fake_llm.is_closed
+
+
+def test_quiet_says_nothing_on_standard_error(unspool, fake_llm) -> None:
+    ran = unspool("run", "Tell me.", "--quiet")
+    assert (ran.out, ran.err) == ("Once upon a time.\n", "")
+
+
+def test_a_prompt_goes_through_the_chat_template(unspool, fake_llm) -> None:
+    unspool("run", "Hi", "--system", "Be brief.")
+    [(messages, params)] = fake_llm.chats
+    assert messages == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    assert (params.temperature, params.top_p, params.max_tokens) == (0.8, 0.9, 512)
+
+
+def test_raw_continues_the_prompt_as_it_stands(unspool, fake_llm) -> None:
+    ran = unspool("run", "--raw", "def f():")
+    assert ran.exit_code == 0
+    assert fake_llm.prompts[0][0] == "def f():"
+    assert fake_llm.chats == []
+
+
+def test_a_model_without_a_template_continues_the_prompt_and_says_so(unspool, fake_llm) -> None:
+    fake_llm.has_chat_template = False
+    ran = unspool("run", "Once")
+    assert fake_llm.prompts[0][0] == "Once"
+    assert "no chat template" in ran.err
+    assert ran.out == "Once upon a time.\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("-",)])
+def test_a_piped_prompt_loses_one_newline_at_its_end(unspool, fake_llm, arguments) -> None:
+    unspool("run", "--raw", *arguments, stdin="naïve:\n\n".encode())
+    assert fake_llm.prompts[0][0] == "naïve:\n"
+
+
+def test_every_option_reaches_the_parameters(unspool, fake_llm) -> None:
+    ran = unspool(
+        *("run", "Hi", "--max-tokens", "9", "--temperature", "0.5", "--top-k", "40", "--top-p", "0.8"),
+        *("--min-p", "0.05", "--seed", "3", "--stop", "a", "--stop", "b", "--ignore-eos"),
+        *("--threads", "2", "--context", "512", "--runner", "reference", "-m", "other"),
+    )
+    assert ran.exit_code == 0, ran.err
+    params = fake_llm.chats[0][1]
+    assert params.to_dict() | {"include_stop": False} == params.to_dict()
+    assert (params.max_tokens, params.temperature, params.top_k, params.top_p) == (9, 0.5, 40, 0.8)
+    assert (params.min_p, params.seed, tuple(params.stop), params.ignore_eos) == (0.05, 3, ("a", "b"), True)
+    assert fake_llm.asked == {
+        "model": "other",
+        "threads": 2,
+        "context": 512,
+        "runner": "reference",
+        "quiet": False,
+    }
+
+
+def test_max_tokens_none_writes_to_the_end_of_the_context(unspool, fake_llm) -> None:
+    unspool("run", "Hi", "--max-tokens", "none")
+    assert fake_llm.chats[0][1].max_tokens is None
+
+
+def test_what_cannot_matter_at_temperature_0_is_pointed_out_if_it_was_typed(unspool, fake_llm) -> None:
+    assert "note" not in unspool("run", "Hi", "--temperature", "0").err
+    ran = unspool("run", "Hi", "--temperature", "0", "--top-p", "0.5", "--seed", "1")
+    assert "at temperature 0 these change nothing: top_p, seed" in ran.err
+    assert "seed:" not in ran.err.splitlines()[-1]
+
+
+def test_json_is_one_object_with_text_ids_usage_and_parameters(unspool, fake_llm) -> None:
+    ran = unspool("run", "Hi", "--json", "--seed", "5")
+    answer = json.loads(ran.out)
+    assert ran.err == ""
+    assert answer["text"] == "Once upon a time."
+    assert answer["token_ids"] == [0, 1, 2]
+    assert answer["usage"]["completion_tokens"] == 3
+    assert answer["usage"]["decode_tokens_per_s"] == 20.0
+    assert answer["params"]["temperature"] == 0.8
+    assert (answer["seed"], answer["finish_reason"], answer["chat_template"]) == (5, "stop", True)
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason", "said"),
+    [("END", "stop", "stop text 'END'"), (None, "stop", "end of text"), (None, "length", "end: length")],
+)
+def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, said) -> None:
+    fake_llm.stop, fake_llm.finish_reason = stop, reason
+    assert said in unspool("run", "Hi").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "said"),
+    [
+        (("run", ""), None, "the prompt is empty"),
+        (("run", "--raw"), b"\n", "the prompt is empty"),
+        (("run",), b"\xff\xfe", "not UTF-8"),
+        (("run", "\udcff"), None, "not valid UTF-8"),
+        (
+            ("run", "Hi", "--max-tokens", "-5"),
+            None,
+            "max_tokens must be a whole number at least 1 or None, got -5",
+        ),
+        (("run", "Hi", "--max-tokens", "0"), None, "max_tokens must be"),
+        (("run", "Hi", "--max-tokens", "many"), None, "got 'many'"),
+        (("run", "Hi", "--top-p", "1.4"), None, "top_p must be a number in (0, 1], got 1.4"),
+        (("run", "Hi", "--temperature", "nan"), None, "temperature must be"),
+        (("run", "Hi", "--temperature", "hot"), None, "see `unspool run --help`"),
+        (("run", "Hi", "--raw", "--system", "x"), None, "--system needs the chat template"),
+        (("run", "Hi", "--stop", ""), None, "each stop must be a non-empty string"),
+        (("run", "Hi", "there"), None, "see `unspool run --help`"),
+        (("run", "Hi", "--nonsense"), None, "--nonsense"),
+        (("walk",), None, "see `unspool --help`"),
+    ],
+)
+def test_a_bad_request_is_one_line_with_exit_code_2(unspool, fake_llm, arguments, stdin, said) -> None:
+    ran = unspool(*arguments, stdin=stdin)
+    assert ran.exit_code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") == 1
+    assert said in ran.err
+
+
+def test_system_for_a_model_without_a_template_is_refused(unspool, fake_llm) -> None:
+    fake_llm.has_chat_template = False
+    ran = unspool("run", "Hi", "--system", "x")
+    assert ran.exit_code == 2
+    assert "this model has none" in ran.err
+
+
+def test_a_prompt_that_is_too_long_is_one_line(unspool, fake_llm) -> None:
+    fake_llm.refuses = ContextOverflow("the prompt has 9000 tokens and the context is 8192; shorten it")
+    ran = unspool("run", "Hi")
+    assert (ran.exit_code, ran.err) == (2, f"error: {fake_llm.refuses}\n")
+    assert fake_llm.is_closed
+
+
+def test_an_error_half_way_keeps_the_text_and_fails(unspool, fake_llm) -> None:
+    fake_llm.fails = ModelFileError("m.gguf", "blk.0", "is gone")
+    ran = unspool("run", "Hi")
+    assert (ran.exit_code, ran.out) == (1, "Once upon a time.\n")
+    assert ran.err == "error: m.gguf: blk.0: is gone\n"
+    assert unspool("run", "Hi", "--json").exit_code == 1
+
+
+def test_a_terminal_without_a_prompt_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
+    with pytest.raises(BadRequest, match="through a pipe"):
+        run.read_prompt(None)
+
+
+def test_an_interrupt_ends_with_130(unspool, fake_llm, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fake_llm, "stream_chat", interrupted)
+    ran = unspool("run", "Hi")
+    assert (ran.exit_code, ran.err) == (130, "")
+    assert fake_llm.is_closed
+
+
+def test_no_arguments_print_the_help(unspool) -> None:
+    ran = unspool()
+    assert "run" in ran.out
+    assert "chat" in ran.out
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["-V"]])
+def test_the_version_is_answered_without_importing_anything(arguments: list[str]) -> None:
+    program = (
+        f"import sys\nfrom unspool.cli import main\ncode = main({arguments!r})\n"
+        "assert not {'typer', 'rich', 'numpy', 'pydantic'} & set(sys.modules), sorted(sys.modules)\n"
+        "sys.exit(code)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("unspool 0.")
+
+
+def test_the_version_works_among_other_options_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version", "run"]) == 0
+    assert capsys.readouterr().out.startswith("unspool ")
+
+
+def test_help_and_commands_do_not_import_the_engine() -> None:
+    program = (
+        "import sys\nfrom unspool.cli import main\nmain(['models', 'list'])\n"
+        "assert not {'rich', 'numpy', 'tokenizers', 'unspool.llm'} & set(sys.modules), sorted(sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["run", "--help"], ["models", "list"], ["models", "list", "--json"]])
+def test_a_reader_that_goes_away_is_met_with_silence(arguments: list[str]) -> None:
+    program = f"import sys\nfrom unspool.cli import main\nsys.exit(main({arguments!r}))"
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    child.stdout.close()
+    with child.stderr:
+        said = child.stderr.read()
+    assert (child.wait(), said) == (1, b"")
