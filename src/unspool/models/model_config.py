@@ -71,8 +71,8 @@ def head_size(path: Path, width: int, n_heads: int, field: str) -> int:
 def effective_windows(
     window: int, is_windowed: tuple[bool, ...], context_length: int
 ) -> tuple[int | None, ...]:
-    """The window of each layer; None also where it is never shorter than the context."""
-    return tuple(window if here and window < context_length else None for here in is_windowed)
+    """The window of each layer; None also where it is off (0) or never shorter than the context."""
+    return tuple(window if here and 0 < window < context_length else None for here in is_windowed)
 
 
 def unsupported(path: Path, what: str, choices: str = "") -> UnsupportedModel:

@@ -24,9 +24,7 @@ class Tensors:
     def need(self, name: str, *shape: int) -> str:
         """The name itself, once the tensor is known to be there in this shape."""
         if name not in self.source:
-            raise ModelFileError(
-                self.source.path, name, f"is missing from this {self.config.family.name} model"
-            )
+            raise ModelFileError(self.source.path, name, f"is missing from a {self.config.family.name} model")
         found = self.source.tensor(name).shape
         if found != shape:
             raise ModelFileError(
