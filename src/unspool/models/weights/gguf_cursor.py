@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from array import array
 from pathlib import Path
 from struct import Struct
 
@@ -66,13 +67,13 @@ class Cursor:
                 field, f"is not UTF-8 ({problem.reason} at byte {start + problem.start})"
             ) from None
 
-    def string_starts(self, n_strings: int, field: str) -> list[int]:
+    def string_starts(self, n_strings: int, field: str) -> array[int]:
         """Step over an array of strings; return where each one's bytes start (see `StringArray`)."""
         if n_strings * 8 > self.end - self.position:
             raise self.overrun(field, n_strings * 8)
         buffer, end, position, unpack = self.buffer, self.end, self.position, _U64.unpack_from
         last_length = end - 8
-        starts = []
+        starts = array("q")  # 8 bytes a string, what its length takes in the file
         for index in range(
             n_strings
         ):  # about 0.1 us a string: vocabularies are on the way to the first token

@@ -18,8 +18,9 @@ from unspool.models.weights.string_array import StringArray
 MAX_KEYS = 1 << 16
 MAX_KEY_BYTES = (1 << 16) - 1  # from the format
 MAX_STRING_BYTES = 64 << 20  # an embedded tokenizer.json is the longest in use, 33 MB
-MAX_ITEMS = 1 << 22  # strings and nested arrays of the whole file; the largest vocabularies need 2**20
-MAX_DEPTH = 4  # arrays in arrays; no known file has any
+MAX_STRINGS = 1 << 22  # in arrays of the whole file; the largest vocabulary with its merges has 2**20
+MAX_NESTED_ARRAYS = 1 << 16  # of the whole file; no known file has any
+MAX_DEPTH = 4  # of arrays in arrays
 
 _BOOL, _STRING, _ARRAY = 7, 8, 9
 _NUMBER_DTYPES: dict[int, str] = {
@@ -60,11 +61,11 @@ def read_metadata(cursor: Cursor, n_keys: int) -> dict[str, Any]:
 
 
 class _ValueReader:
-    """Reads values of any type, counting strings and nested arrays against one budget for the file."""
+    """Reads values of any type, counting strings and nested arrays against budgets for the file."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
-        self._items_left = MAX_ITEMS
+        self._left = {_STRING: MAX_STRINGS, _ARRAY: MAX_NESTED_ARRAYS}
 
     def read(self, value_type: int, field: str, depth: int = 0) -> Any:
         cursor = self._cursor
@@ -97,13 +98,13 @@ class _ValueReader:
             if n_items and bytes_.max() > 1:
                 raise cursor.error(field, f"holds a bool stored as {bytes_.max()}, expected 0 or 1")
             return bytes_.view(np.bool_)
-        if item_type not in (_STRING, _ARRAY):
+        if item_type not in self._left:
             raise cursor.error(f"{field} item type", f"is {item_type}, expected a value type 0 to 12")
-        if n_items > self._items_left:
-            raise cursor.error(
-                f"{field} length", f"is {n_items}, more than the {self._items_left} left of {MAX_ITEMS}"
-            )
-        self._items_left -= n_items
+        if n_items > self._left[item_type]:
+            kind = "strings" if item_type == _STRING else "nested arrays"
+            problem = f"is {n_items}, more than the {self._left[item_type]} {kind} the file may still have"
+            raise cursor.error(f"{field} length", problem)
+        self._left[item_type] -= n_items
         if item_type == _STRING:
             starts = cursor.string_starts(n_items, field)
             return StringArray(cursor.path, field, cursor.buffer, starts, cursor.position)

@@ -8,6 +8,7 @@ opening a model stays fast and small.
 from __future__ import annotations
 
 import mmap
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,12 +24,13 @@ class StringArray(Sequence[str]):
 
     __slots__ = ("_buffer", "_field", "_path", "_starts")
 
-    def __init__(self, path: Path, field: str, buffer: mmap.mmap, starts: Sequence[int], end: int) -> None:
+    def __init__(self, path: Path, field: str, buffer: mmap.mmap, starts: array[int], end: int) -> None:
         # String i is the bytes [starts[i], starts[i + 1] - 8): eight bytes of length lie between two strings.
         self._path = path
         self._field = field
         self._buffer = buffer
-        self._starts = np.array([*starts, end + 8], dtype=np.int64)  # (n + 1,)
+        starts.append(end + 8)
+        self._starts = np.frombuffer(starts, dtype=np.int64)  # (n + 1,)
 
     def __len__(self) -> int:
         return len(self._starts) - 1

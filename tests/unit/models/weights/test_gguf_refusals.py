@@ -75,6 +75,13 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
         open_weights(path)
 
 
+def test_a_path_that_leads_to_itself(tmp_path):
+    path = tmp_path / "loop.gguf"
+    path.symlink_to(path)
+    with pytest.raises(ModelFileError, match="cannot be opened"):
+        open_weights(path)
+
+
 @pytest.mark.parametrize(
     ("head", "problem"),
     [
@@ -235,9 +242,13 @@ def test_arrays_nest_to_a_limit(gguf_writer):
     assert "nests" in str(error)
 
 
-def test_strings_and_arrays_of_a_file_share_one_budget(gguf_writer, monkeypatch):
-    monkeypatch.setattr(gguf_metadata, "MAX_ITEMS", 5)
-    three = u32(ARRAY, STRING) + u64(3) + text(b"x") * 3
+@pytest.mark.parametrize(
+    ("budget", "item_type", "item"),
+    [("MAX_STRINGS", STRING, text(b"x")), ("MAX_NESTED_ARRAYS", ARRAY, u32(U8) + u64(1) + b"x")],
+)
+def test_all_arrays_of_a_file_share_one_budget(gguf_writer, monkeypatch, budget, item_type, item):
+    monkeypatch.setattr(gguf_metadata, budget, 5)
+    three = u32(ARRAY, item_type) + u64(3) + item * 3
     gguf_writer.pair("a.b", three).pair("a.c", three)
     assert field_of(gguf_writer) == "a.c length"
 
