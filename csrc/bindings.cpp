@@ -1,0 +1,242 @@
+// The only file that knows Python. Arrays and integers in, arrays out; the interpreter lock is released
+// for loading and for the whole forward pass.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "forward.h"
+
+namespace nb = nanobind;
+using namespace unspool;
+
+namespace {
+
+template <typename T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+nb::ndarray<nb::numpy, float> new_array(size_t rows, size_t columns, float** data) {
+  *data = new float[rows * columns + 1];
+  nb::capsule owner(*data, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+  return nb::ndarray<nb::numpy, float>(*data, {rows, columns}, owner);
+}
+
+const Kernels& kernels_named(const std::string& isa) {
+  const Kernels* kernels = select_kernels(isa.c_str());
+  if (!kernels) throw std::invalid_argument("instruction set not known or not on this machine: " + isa);
+  return *kernels;
+}
+
+class Engine {
+ public:
+  Engine(int n_threads, const std::string& isa) : kernels_(kernels_named(isa)), pool_(n_threads) {}
+
+  int add_matrix(int encoding, Vector<uint8_t> data, int n, int k) {
+    nb::gil_scoped_release release;
+    return network_.add_matrix(static_cast<Encoding>(encoding), data.data(), data.size(), n, k, pool_);
+  }
+  int add_vector(Vector<float> values) { return network_.add_vector(values.data(), values.size()); }
+  int add_register(int width) { return network_.add_register(width); }
+  int add_rope(Vector<float> inv_freq, float magnitude) {
+    return network_.add_rope(inv_freq.data(), inv_freq.size(), magnitude);
+  }
+
+  Instruction& push(OpKind kind, bool selected) {
+    network_.instructions.emplace_back();
+    network_.instructions.back().kind = kind;
+    network_.instructions.back().selected = selected;
+    return network_.instructions.back();
+  }
+  void embed(int out, int matrix, float factor) {
+    auto& op = push(OpKind::kEmbed, false);
+    op.out = out, op.weight = matrix, op.factor = factor;
+  }
+  void norm(int out, int x, int vector, float eps, int group, bool selected) {
+    auto& op = push(OpKind::kNorm, selected);
+    op.out = out, op.x = x, op.weight = vector, op.factor = eps, op.group = group;
+  }
+  void linear(int x, const std::vector<std::tuple<int, int, int, bool>>& parts, bool selected) {
+    auto& op = push(OpKind::kLinear, selected);
+    op.x = x;
+    for (const auto& [matrix, bias, out, accumulate] : parts) op.parts.push_back({matrix, bias, out, accumulate});
+    const Packed& first = network_.matrices.at(op.parts.at(0).matrix).packed;
+    for (const Part& part : op.parts)
+      if (network_.matrices.at(part.matrix).packed.quantized() != first.quantized())
+        throw std::invalid_argument("linear: quantized and float matrices in one instruction");
+  }
+  void rope(int x, int table, int head_dim, bool interleaved) {
+    auto& op = push(OpKind::kRope, false);
+    op.x = op.out = x, op.table = table, op.group = head_dim, op.interleaved = interleaved;
+  }
+  void attention(int out, int q, int k, int v, int layer, int n_heads, int n_kv_heads, float scale,
+                 float softcap, int window) {
+    auto& op = push(OpKind::kAttention, false);
+    op.out = out, op.x = q, op.y = k, op.z = v, op.layer = layer, op.n_heads = n_heads;
+    op.n_kv_heads = n_kv_heads;
+    op.shape.scale = scale, op.shape.softcap = softcap, op.shape.window = window;
+  }
+  void gated(int out, int gate, int up, bool gelu, bool selected) {
+    auto& op = push(OpKind::kGated, selected);
+    op.out = out, op.x = gate, op.y = up, op.gate = gelu ? Gate::kGeluTanh : Gate::kSilu;
+  }
+  void add(int out, int a, int b, bool selected) {
+    auto& op = push(OpKind::kAdd, selected);
+    op.out = out, op.x = a, op.y = b;
+  }
+  void scale(int out, int x, float factor, bool selected) {
+    auto& op = push(OpKind::kScale, selected);
+    op.out = out, op.x = x, op.factor = factor;
+  }
+  void softcap(int out, int x, float cap, bool selected) {
+    auto& op = push(OpKind::kSoftCap, selected);
+    op.out = out, op.x = x, op.factor = cap;
+  }
+  void select(int out, int x) {
+    auto& op = push(OpKind::kSelect, true);
+    op.out = out, op.x = x;
+  }
+
+  void finish(int vocab_size, int n_layers, int n_kv_heads, int head_dim, int n_pages, int page_size) {
+    if (head_dim > kMaxHeadDim || page_size % 16 || page_size > kSegment || kSegment % page_size)
+      throw std::invalid_argument("finish: head or page size");
+    network_.vocab_size = vocab_size;
+    kv_ = KvStore(n_pages, page_size, n_layers, n_kv_heads, head_dim);
+    for (auto& op : network_.instructions) {
+      op.shape.head_dim = head_dim;
+      op.shape.head_padded = kv_.head_padded;
+      op.shape.page_size = page_size;
+      op.shape.page_stride = kv_.page_values;
+    }
+    network_.finish();
+    forward_ = std::make_unique<Forward>(network_, kernels_, pool_, kv_);
+  }
+
+  nb::ndarray<nb::numpy, float> forward(Vector<int32_t> token_ids, Vector<int32_t> seq_start,
+                                        Vector<int32_t> n_past, Vector<int32_t> page_table,
+                                        Vector<int32_t> page_start, Vector<int32_t> logits_rows) {
+    if (!forward_) throw std::invalid_argument("forward: call finish first");
+    if (seq_start.size() != n_past.size() + 1 || page_start.size() != seq_start.size())
+      throw std::invalid_argument("plan: lengths of seq_start, n_past and page_start");
+    if (page_start.data()[0] != 0 || page_start.data()[n_past.size()] != (int64_t)page_table.size())
+      throw std::invalid_argument("plan: page_start");
+    for (size_t i = 0; i < n_past.size(); ++i)
+      if (page_start.data()[i] > page_start.data()[i + 1] || seq_start.data()[i] > seq_start.data()[i + 1])
+        throw std::invalid_argument("plan: starts must ascend");
+    const Batch batch = {(int)token_ids.size(), (int)n_past.size(),  (int)logits_rows.size(),
+                         token_ids.data(),      seq_start.data(),    n_past.data(),
+                         page_table.data(),     page_start.data(),   logits_rows.data()};
+    float* logits;
+    auto out = new_array(logits_rows.size(), network_.vocab_size, &logits);
+    {
+      nb::gil_scoped_release release;
+      forward_->run(batch, logits);
+    }
+    return out;
+  }
+
+  void copy_page(int source, int target) {
+    if (source < 0 || target < 0 || source >= kv_.n_pages || target >= kv_.n_pages)
+      throw std::invalid_argument("copy_page: page id out of range");
+    uint16_t* data = kv_.memory.as<uint16_t>();
+    if (source != target)
+      memcpy(data + target * kv_.page_values, data + source * kv_.page_values, kv_.page_values * sizeof(uint16_t));
+  }
+
+  // For tests: the values of a packed matrix, and one product with it.
+  nb::ndarray<nb::numpy, float> unpack(int matrix) {
+    const Packed& w = network_.matrices.at(matrix).packed;
+    float* data;
+    auto out = new_array(w.n, w.k, &data);
+    std::vector<float> row(w.k_padded);
+    for (int n = 0; n < w.n; ++n) {
+      unpack_row(w, n, row.data());
+      memcpy(data + (size_t)n * w.k, row.data(), w.k * sizeof(float));
+    }
+    return out;
+  }
+  nb::ndarray<nb::numpy, float> product(int matrix, FloatRows x);
+
+  size_t weight_bytes() const {
+    size_t total = 0;
+    for (const auto& matrix : network_.matrices) total += matrix.packed.data_bytes;
+    return total;
+  }
+  size_t kv_bytes() const { return kv_.memory.bytes(); }
+  std::string isa() const { return kernels_.name; }
+
+ private:
+  const Kernels& kernels_;
+  Pool pool_;
+  Network network_;
+  KvStore kv_;
+  std::unique_ptr<Forward> forward_;
+};
+
+nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
+  const Packed& w = network_.matrices.at(matrix).packed;
+  if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
+  const int n_rows = (int)x.shape(0), groups = w.k_padded / kGroup;
+  const size_t stride = w.k_padded, wide = (size_t)w.n_tiles * kTile;
+  std::vector<float> padded(n_rows * stride, 0.0f), result(n_rows * wide, 0.0f);
+  for (int r = 0; r < n_rows; ++r) memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
+  if (w.quantized()) {
+    std::vector<int8_t> q(n_rows * stride);
+    std::vector<float> scale(n_rows * groups), wsum32(n_rows * groups), wsum16(2 * n_rows * groups);
+    std::vector<int32_t> sum32(n_rows * groups), sum16(2 * n_rows * groups);
+    const Acts acts = {q.data(),      scale.data(),  sum32.data(), sum16.data(),
+                       wsum32.data(), wsum16.data(), w.k_padded};
+    for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
+    kernels_.gemm_quant(w, 0, w.n_tiles, acts, 0, n_rows, {result.data(), wide}, nullptr, false);
+  } else {
+    kernels_.gemm_float(w, 0, w.n_tiles, {padded.data(), stride}, 0, n_rows, {result.data(), wide}, nullptr,
+                        false);
+  }
+  float* data;
+  auto out = new_array(n_rows, w.n, &data);
+  for (int r = 0; r < n_rows; ++r) memcpy(data + (size_t)r * w.n, &result[r * wide], w.n * sizeof(float));
+  return out;
+}
+
+std::vector<std::string> instruction_sets() {
+  std::vector<std::string> names;
+  for (const char* name : {"avx512", "avx2", "portable"})
+    if (select_kernels(name)) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  m.doc() = "The native core: packed weights, pages of K and V, and the forward pass.";
+  m.def("instruction_sets", &instruction_sets, "Names of the kernel sets this machine runs, widest first.");
+  nb::class_<Engine>(m, "Engine")
+      .def(nb::init<int, const std::string&>(), nb::arg("n_threads"), nb::arg("isa"))
+      .def("add_matrix", &Engine::add_matrix, nb::arg("encoding"), nb::arg("data"), nb::arg("n"), nb::arg("k"))
+      .def("add_vector", &Engine::add_vector)
+      .def("add_register", &Engine::add_register)
+      .def("add_rope", &Engine::add_rope)
+      .def("embed", &Engine::embed)
+      .def("norm", &Engine::norm)
+      .def("linear", &Engine::linear)
+      .def("rope", &Engine::rope)
+      .def("attention", &Engine::attention)
+      .def("gated", &Engine::gated)
+      .def("add", &Engine::add)
+      .def("scale", &Engine::scale)
+      .def("softcap", &Engine::softcap)
+      .def("select", &Engine::select)
+      .def("finish", &Engine::finish)
+      .def("forward", &Engine::forward)
+      .def("copy_page", &Engine::copy_page)
+      .def("unpack", &Engine::unpack)
+      .def("product", &Engine::product)
+      .def_prop_ro("weight_bytes", &Engine::weight_bytes)
+      .def_prop_ro("kv_bytes", &Engine::kv_bytes)
+      .def_prop_ro("isa", &Engine::isa);
+}

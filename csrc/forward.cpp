@@ -1,0 +1,296 @@
+#include "forward.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace unspool {
+
+KvStore::KvStore(int n_pages, int page_size, int n_layers, int n_kv_heads, int head_dim)
+    : n_pages(n_pages), page_size(page_size), n_layers(n_layers), n_kv_heads(n_kv_heads), head_dim(head_dim) {
+  head_padded = (head_dim + 15) / 16 * 16;
+  head_values = (size_t)head_padded * page_size;
+  page_values = head_values * 2 * n_layers * n_kv_heads;
+  memory = Memory(page_values * n_pages * sizeof(uint16_t));
+}
+
+Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvStore& kv)
+    : network_(network), kernels_(kernels), pool_(pool), kv_(kv) {
+  data_.resize(network.registers.size());
+  quantized_.resize(network.registers.size());
+  acts_.resize(network.registers.size());
+  cos_.resize(network.ropes.size());
+  sin_.resize(network.ropes.size());
+  next_.reset(new std::atomic<int>[network.instructions.size()]);
+  pad_logits_ = network.vocab_size % kTile != 0;
+  for (const auto& op : network.instructions)
+    if (op.kind == OpKind::kAttention)
+      block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
+}
+
+void Forward::check(const Batch& b) const {
+  auto require = [](bool good, const char* what) {
+    if (!good) throw std::invalid_argument(what);
+  };
+  require(b.n_rows > 0 && b.seq_start[0] == 0 && b.seq_start[b.n_sequences] == b.n_rows, "plan: seq_start");
+  for (int s = 0; s < b.n_sequences; ++s) {
+    const int n = b.seq_start[s + 1] - b.seq_start[s], pages = b.page_start[s + 1] - b.page_start[s];
+    require(n > 0 && b.n_past[s] >= 0, "plan: an empty sequence or a negative n_past");
+    require((int64_t)pages * kv_.page_size >= (int64_t)b.n_past[s] + n, "plan: page table too short");
+    for (int i = b.page_start[s]; i < b.page_start[s + 1]; ++i)
+      require(b.page_table[i] >= 0 && b.page_table[i] < kv_.n_pages, "plan: page id out of range");
+  }
+  for (int r = 0; r < b.n_rows; ++r)
+    require(b.token_ids[r] >= 0 && b.token_ids[r] < network_.vocab_size, "plan: token id out of range");
+  for (int w = 0; w < b.n_wanted; ++w)
+    require(b.logits_rows[w] >= 0 && b.logits_rows[w] < b.n_rows, "plan: logits row out of range");
+}
+
+// Buffers only grow, and only here.
+void Forward::prepare(const Batch& b) {
+  if (b.n_rows > capacity_) {
+    capacity_ = b.n_rows;
+    for (size_t i = 0; i < data_.size(); ++i) {
+      const Register& reg = network_.registers[i];
+      data_[i] = Memory(capacity_ * reg.stride * sizeof(float));
+      if (!reg.quantized) continue;
+      const size_t groups = reg.stride / kGroup, n = (size_t)capacity_;
+      // Per row: quants, then scale, sum32, wsum32 (one a group) and sum16, wsum16 (two a group).
+      quantized_[i] = Memory(n * (reg.stride + groups * 7 * 4));
+      Acts& a = acts_[i];
+      a.k_padded = (int)reg.stride;
+      a.q = quantized_[i].as<int8_t>();
+      a.scale = reinterpret_cast<float*>(a.q + n * reg.stride);
+      a.wsum32 = a.scale + n * groups;
+      a.wsum16 = a.wsum32 + n * groups;
+      a.sum32 = reinterpret_cast<int32_t*>(a.wsum16 + n * groups * 2);
+      a.sum16 = a.sum32 + n * groups;
+    }
+    for (size_t i = 0; i < cos_.size(); ++i) {
+      cos_[i].resize(capacity_ * network_.ropes[i].inv_freq.size());
+      sin_[i].resize(cos_[i].size());
+    }
+  }
+  if (pad_logits_) {
+    const size_t bytes = (size_t)b.n_wanted * rows(kLogits).stride * sizeof(float);
+    if (bytes > padded_logits_.bytes()) padded_logits_ = Memory(bytes);
+  }
+
+  positions_.resize(b.n_rows);
+  blocks_.clear();
+  max_segments_ = 1;
+  for (int s = 0; s < b.n_sequences; ++s) {
+    const int first = b.seq_start[s], n = b.seq_start[s + 1] - first;
+    for (int i = 0; i < n; ++i) positions_[first + i] = b.n_past[s] + i;
+    for (int i = 0; i < n; i += block_rows_)
+      blocks_.push_back({first + i, std::min(block_rows_, n - i), b.n_past[s] + i,
+                         b.page_table + b.page_start[s]});
+    max_segments_ = std::max(max_segments_, (b.n_past[s] + n - 1) / kSegment + 1);
+  }
+  for (size_t i = 0; i < network_.instructions.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
+}
+
+Rows Forward::rows(int reg) const {
+  if (reg != kLogits) return {data_[reg].as<float>(), network_.registers[reg].stride};
+  const size_t v = (size_t)network_.vocab_size;
+  if (pad_logits_) return {padded_logits_.as<float>(), (v + 15) / 16 * 16};
+  return {logits_, v};
+}
+
+void Forward::range(int n, int thread, int* first, int* last) const {
+  *first = (int)((int64_t)n * thread / pool_.size());
+  *last = (int)((int64_t)n * (thread + 1) / pool_.size());
+}
+
+void Forward::run(const Batch& batch, float* logits) {
+  check(batch);
+  batch_ = &batch;
+  logits_ = logits;
+  prepare(batch);
+  pool_.run([](void* self, int thread) { static_cast<Forward*>(self)->walk(thread); }, this);
+  if (pad_logits_)
+    for (int w = 0; w < batch.n_wanted; ++w)
+      memcpy(logits + (size_t)w * network_.vocab_size, rows(kLogits).row(w), network_.vocab_size * sizeof(float));
+}
+
+void Forward::walk(int thread) {
+  int first, last;
+  range(batch_->n_rows, thread, &first, &last);
+  fill_rope_tables(first, last);
+  for (size_t i = 0; i < network_.instructions.size(); ++i) {
+    if (network_.instructions[i].barrier_before) pool_.barrier();
+    execute(i, thread);
+  }
+}
+
+void Forward::execute(size_t index, int thread) {
+  const Instruction& op = network_.instructions[index];
+  int first, last;
+  range(row_count(op), thread, &first, &last);
+  switch (op.kind) {
+    case OpKind::kLinear: return linear(op, next_[index]);
+    case OpKind::kAttention: return attention(op, next_[index], thread);
+    case OpKind::kSelect: return select(op, first, last);
+    default:
+      for (int row = first; row < last; ++row) row_op(op, row);
+  }
+}
+
+void Forward::linear(const Instruction& op, std::atomic<int>& next) {
+  const int n_rows = row_count(op);
+  if (n_rows == 0) return;
+  int total = 0;
+  for (const Part& part : op.parts) total += network_.matrices[part.matrix].packed.n_tiles;
+  const int chunk = std::max(1, total / (pool_.size() * 8));
+  for (int begin; (begin = next.fetch_add(chunk, std::memory_order_relaxed)) < total;) {
+    const int end = std::min(begin + chunk, total);
+    int offset = 0;  // tiles of the parts before this one
+    for (const Part& part : op.parts) {
+      const Packed& w = network_.matrices[part.matrix].packed;
+      const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
+      offset += w.n_tiles;
+      if (first >= last) continue;
+      const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
+      if (w.quantized())
+        kernels_.gemm_quant(w, first, last, acts(op.x), 0, n_rows, rows(part.out), bias, part.accumulate);
+      else
+        kernels_.gemm_float(w, first, last, rows(op.x), 0, n_rows, rows(part.out), bias, part.accumulate);
+    }
+  }
+}
+
+void Forward::select(const Instruction& op, int first, int last) {
+  const Rows from = rows(op.x), to = rows(op.out);
+  for (int w = first; w < last; ++w)
+    memcpy(to.row(w), from.row(batch_->logits_rows[w]), network_.registers[op.x].width * sizeof(float));
+}
+
+void Forward::fill_rope_tables(int first, int last) {
+  for (size_t t = 0; t < network_.ropes.size(); ++t) {
+    const RopeTable& table = network_.ropes[t];
+    const size_t n = table.inv_freq.size();
+    for (int r = first; r < last; ++r)
+      for (size_t i = 0; i < n; ++i) {
+        const float angle = (float)positions_[r] * table.inv_freq[i];
+        cos_[t][r * n + i] = cosf(angle) * table.magnitude;
+        sin_[t][r * n + i] = sinf(angle) * table.magnitude;
+      }
+  }
+}
+
+void Forward::rope_row(const Instruction& op, int row) {
+  const int half = (int)network_.ropes[op.table].inv_freq.size();
+  const float *c = cos_[op.table].data() + (size_t)row * half, *s = sin_[op.table].data() + (size_t)row * half;
+  float* x = rows(op.x).row(row);
+  for (int head = 0; head < network_.registers[op.x].width; head += op.group) {
+    float* h = x + head;
+    const int step = op.interleaved ? 2 : 1, other = op.interleaved ? 1 : half;
+    for (int i = 0; i < half; ++i) {
+      const float a = h[i * step], b = h[i * step + other];
+      h[i * step] = a * c[i] - b * s[i];
+      h[i * step + other] = a * s[i] + b * c[i];
+    }
+  }
+}
+
+void Forward::row_op(const Instruction& op, int row) {
+  if (op.kind == OpKind::kRope) return rope_row(op, row);
+  float* out = rows(op.out).row(row);
+  const int width = op.out == kLogits ? network_.vocab_size : network_.registers[op.out].width;
+  switch (op.kind) {
+    case OpKind::kEmbed:
+      unpack_row(network_.matrices[op.weight].packed, batch_->token_ids[row], out);
+      if (op.factor != 1.0f) kernels_.scale(out, out, width, op.factor);
+      break;
+    case OpKind::kNorm:
+      kernels_.rms_norm(rows(op.x).row(row), network_.vectors[op.weight].data(), out, width, op.group, op.factor);
+      break;
+    case OpKind::kGated:
+      kernels_.gated(rows(op.x).row(row), rows(op.y).row(row), out, width, op.gate);
+      break;
+    case OpKind::kAdd: kernels_.add(rows(op.x).row(row), rows(op.y).row(row), out, width); break;
+    case OpKind::kScale: kernels_.scale(rows(op.x).row(row), out, width, op.factor); break;
+    case OpKind::kSoftCap: kernels_.softcap(rows(op.x).row(row), out, width, op.factor); break;
+    default: break;
+  }
+  if (op.quantize) kernels_.quantize(out, row, acts(op.out));
+}
+
+// Query heads of one kv head, at most kMaxQueries at a time.
+static int head_chunks(const Instruction& op) {
+  const int group = op.n_heads / op.n_kv_heads;
+  return (group + kMaxQueries - 1) / kMaxQueries;
+}
+
+void Forward::attention(const Instruction& op, std::atomic<int>& next, int thread) {
+  int first, last;
+  range(batch_->n_rows, thread, &first, &last);
+  const Rows k = rows(op.y), v = rows(op.z);
+  size_t sequence = 0;
+  for (int row = first; row < last; ++row) {
+    while (batch_->seq_start[sequence + 1] <= row) ++sequence;
+    const int position = positions_[row];
+    const size_t page = batch_->page_table[batch_->page_start[sequence] + position / kv_.page_size];
+    for (int h = 0; h < op.n_kv_heads; ++h)
+      kernels_.store_kv(k.row(row) + h * kv_.head_dim, v.row(row) + h * kv_.head_dim,
+                        kv_.head(op.layer, 0, h) + page * kv_.page_values,
+                        kv_.head(op.layer, 1, h) + page * kv_.page_values, position % kv_.page_size, op.shape);
+  }
+  const int whole = (int)blocks_.size() * op.n_kv_heads * head_chunks(op);
+  // Few queries over a long context are split by segment; the arithmetic is the same either way.
+  const bool split = max_segments_ > 1 && whole < 4 * pool_.size();
+  const int max_segments = split ? max_segments_ : 0;
+  if (split && thread == 0) {
+    const size_t floats =
+        (size_t)batch_->n_rows * op.n_heads * max_segments_ * partial_floats(kv_.head_padded);
+    if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
+  }
+  pool_.barrier();
+  const int items = split ? whole * max_segments_ : whole;
+  for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;)
+    attend_item(op, item, max_segments);
+  pool_.barrier();
+  const Rows out = rows(op.out);
+  const size_t part = partial_floats(kv_.head_padded);
+  for (int row = first; row < last; ++row) {
+    for (int h = 0; split && h < op.n_heads; ++h)
+      kernels_.merge(op.shape, partial_.as<float>() + ((size_t)row * op.n_heads + h) * max_segments_ * part, part,
+                     positions_[row] / kSegment + 1, out.row(row) + h * kv_.head_dim);
+    if (op.quantize) kernels_.quantize(out.row(row), row, acts(op.out));
+  }
+}
+
+void Forward::attend_item(const Instruction& op, int item, int max_segments) {
+  const int chunks = head_chunks(op), group = op.n_heads / op.n_kv_heads;
+  const int segment = max_segments ? item % max_segments : 0;
+  if (max_segments) item /= max_segments;
+  const int chunk = item % chunks, kv_head = item / chunks % op.n_kv_heads;
+  const Block& block = blocks_[item / chunks / op.n_kv_heads];
+  const int newest = block.position + block.n_rows - 1;
+  const int first_head = chunk * kMaxQueries, n_heads = std::min(group - first_head, kMaxQueries);
+
+  const Rows q = rows(op.x), out = rows(op.out);
+  Query queries[kMaxQueries];
+  int n = 0;
+  for (int i = 0; i < block.n_rows; ++i)
+    for (int h = 0; h < n_heads; ++h) {
+      const size_t at = (size_t)(kv_head * group + first_head + h) * kv_.head_dim;
+      queries[n++] = {q.row(block.row + i) + at, out.row(block.row + i) + at, block.position + i};
+    }
+  const uint16_t *k = kv_.head(op.layer, 0, kv_head), *v = kv_.head(op.layer, 1, kv_head);
+  if (!max_segments)
+    return kernels_.attend(op.shape, k, v, block.pages, queries, n, 0, newest / kSegment + 1, nullptr, 0);
+  if (segment > newest / kSegment) return;
+  // Partials are [row][head][segment]. Rows of a block are apart by n_heads heads, so each row goes alone
+  // when a block has several.
+  const size_t part = partial_floats(kv_.head_padded);
+  for (int i = 0; i < block.n_rows; ++i) {
+    const size_t head = (size_t)(block.row + i) * op.n_heads + kv_head * group + first_head;
+    kernels_.attend(op.shape, k, v, block.pages, queries + i * n_heads, n_heads, segment, segment + 1,
+                    partial_.as<float>() + (head * max_segments + segment) * part, max_segments * part);
+  }
+}
+
+}  // namespace unspool

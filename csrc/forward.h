@@ -1,0 +1,86 @@
+// One forward pass of a network over a ragged batch, and the storage of K and V.
+#pragma once
+#include <stdint.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "network.h"
+
+namespace unspool {
+
+// Mirrors types.Plan: R rows, B sequences, W wanted rows.
+struct Batch {
+  int n_rows, n_sequences, n_wanted;
+  const int32_t *token_ids, *seq_start, *n_past, *page_table, *page_start, *logits_rows;
+};
+
+// Pages of all layers: a page is [layer][K or V][kv head][head_padded * page_size] float16 values.
+struct KvStore {
+  Memory memory;
+  int n_pages = 0, page_size = 0, n_layers = 0, n_kv_heads = 0, head_dim = 0, head_padded = 0;
+  size_t head_values = 0, page_values = 0;
+
+  KvStore() = default;
+  KvStore(int n_pages, int page_size, int n_layers, int n_kv_heads, int head_dim);
+  // Values of K (side 0) or V (side 1) of one head in page 0; pages follow page_values apart.
+  uint16_t* head(int layer, int side, int kv_head) const {
+    const size_t index = ((size_t)layer * 2 + side) * n_kv_heads + kv_head;
+    return memory.as<uint16_t>() + index * head_values;
+  }
+};
+
+class Forward {
+ public:
+  Forward(const Network& network, const Kernels& kernels, Pool& pool, KvStore& kv);
+
+  // logits: (W, V). Throws std::invalid_argument when the batch names a token, page or row out of range.
+  void run(const Batch& batch, float* logits);
+
+ private:
+  // Up to kMaxQueries / (heads a kv head) consecutive rows of one sequence.
+  struct Block {
+    int row, n_rows, position;  // position of the first row
+    const int32_t* pages;
+  };
+
+  void check(const Batch& batch) const;
+  void prepare(const Batch& batch);
+  void walk(int thread);
+  void execute(size_t index, int thread);
+  void linear(const Instruction& op, std::atomic<int>& next);
+  void fill_rope_tables(int first, int last);
+  void rope_row(const Instruction& op, int row);
+  void attention(const Instruction& op, std::atomic<int>& next, int thread);
+  void attend_item(const Instruction& op, int item, int max_segments);
+  void select(const Instruction& op, int first, int last);
+  void row_op(const Instruction& op, int row);
+
+  Rows rows(int reg) const;
+  const Acts& acts(int reg) const { return acts_[reg]; }
+  int row_count(const Instruction& op) const { return op.selected ? batch_->n_wanted : batch_->n_rows; }
+  void range(int n, int thread, int* first, int* last) const;
+
+  const Network& network_;
+  const Kernels& kernels_;
+  Pool& pool_;
+  KvStore& kv_;
+
+  const Batch* batch_ = nullptr;
+  float* logits_ = nullptr;
+  Memory padded_logits_;  // when the vocabulary is no multiple of 16
+  bool pad_logits_ = false;
+
+  int capacity_ = 0;  // rows the buffers hold
+  std::vector<Memory> data_, quantized_;
+  std::vector<Acts> acts_;
+  std::vector<int32_t> positions_;               // (R,)
+  std::vector<std::vector<float>> cos_, sin_;    // per rope: (R, n / 2)
+  std::vector<Block> blocks_;
+  int block_rows_ = 0, max_segments_ = 1;
+  Memory partial_;
+  std::unique_ptr<std::atomic<int>[]> next_;     // work counter of each instruction
+};
+
+}  // namespace unspool

@@ -1,0 +1,77 @@
+// The table of kernels that each instruction set fills in. Row results never depend on which other
+// rows are computed in the same call.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "packed.h"
+
+namespace unspool {
+
+enum class Gate : uint8_t { kSilu, kGeluTanh };
+
+// One query vector of attention: a row and a head.
+struct Query {
+  const float* q;  // (head_dim,)
+  float* out;      // (head_dim,)
+  int position;
+};
+
+struct AttentionShape {
+  int head_dim;
+  int head_padded;     // head_dim rounded up to 16
+  int page_size;       // tokens a page, a multiple of 16 up to kSegment
+  float scale;
+  float softcap;       // 0: none
+  int window;          // 0: none
+  size_t page_stride;  // f16 values between the same kv head of consecutive pages
+};
+
+constexpr int kSegment = 128;    // tokens: a context is reduced in segments at absolute positions
+constexpr int kMaxQueries = 8;   // query vectors that share one pass over K and V
+constexpr int kMaxHeadDim = 512;
+
+inline size_t partial_floats(int head_padded) { return (size_t)head_padded + 16; }
+
+struct Kernels {
+  const char* name;
+
+  // out[r][16 t ..] (+)= x[r] . w[tile t] + bias for rows [row0, row1) and tiles [tile0, tile1).
+  void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
+                     const float* bias, bool accumulate);
+  void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,
+                     const float* bias, bool accumulate);
+
+  // Row r of x to row r of acts.
+  void (*quantize)(const float* x, int r, const Acts& acts);
+
+  // out = x / sqrt(mean(x^2) + eps) * weight over each group of n / group_size values; n values in all.
+  void (*rms_norm)(const float* x, const float* weight, float* out, int n, int group_size, float eps);
+  void (*gated)(const float* gate, const float* up, float* out, int n, Gate kind);
+  void (*add)(const float* a, const float* b, float* out, int n);
+  void (*scale)(const float* x, float* out, int n, float factor);
+  void (*softcap)(const float* x, float* out, int n, float cap);
+
+  // Store one token's K and V heads as float16: k_page is [head_padded][page_size], v_page
+  // [page_size][head_padded].
+  void (*store_kv)(const float* k, const float* v, uint16_t* k_page, uint16_t* v_page, int slot,
+                   const AttentionShape& shape);
+
+  // Attend n <= kMaxQueries queries of one kv head over segments [first, last). With partial null the
+  // result goes to each query's out; else segment `first` alone is reduced, and query i's maximum, sum
+  // and weighted values go to partial + i * partial_stride.
+  void (*attend)(const AttentionShape& shape, const uint16_t* k, const uint16_t* v, const int32_t* pages,
+                 const Query* queries, int n, int first, int last, float* partial, size_t partial_stride);
+  // Combine partials of consecutive segments of one query, in order, and write out.
+  void (*merge)(const AttentionShape& shape, const float* partial, size_t segment_stride, int n_segments,
+                float* out);
+};
+
+const Kernels* kernels_avx512();    // null when not built for this processor family
+const Kernels* kernels_avx2();
+const Kernels* kernels_portable();
+
+// The widest set this processor runs, or the one named; null when the name is unknown or unavailable.
+const Kernels* select_kernels(const char* name);
+
+}  // namespace unspool

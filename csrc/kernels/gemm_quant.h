@@ -1,0 +1,141 @@
+// Integer matrix product: 4- or 8-bit weights by 8-bit activations.
+//
+// For one output and one group g of 32 inputs, with w = s (q - z) or s q + m and x = a xq:
+//   sum w x = s a (sum q xq - z sum xq)        or        s a sum q xq + m (a sum xq)
+// The integer sums are exact; groups are added in ascending order by one chain of fused
+// multiply-adds per output. So a result does not depend on the rows computed beside it.
+#pragma once
+
+namespace unspool {
+namespace UNSPOOL_ISA {
+
+template <bool TWO_LEVEL>
+static inline F group_scale(const Packed& w, const uint8_t* tile, int index, int super) {
+  if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
+  const F d = f_load_f16((const uint16_t*)(tile + w.scale_at) + super * kTile);
+  const uint8_t* sub = tile + w.sub_at + index * kTile;
+  return f_mul(d, w.signed_sub ? f_load_i8(sub) : f_load_u8(sub));
+}
+
+template <bool TWO_LEVEL>
+static inline F group_min(const Packed& w, const uint8_t* tile, int index, int super) {
+  if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.min_at) + index * kTile);
+  const F dmin = f_load_f16((const uint16_t*)(tile + w.min_at) + super * kTile);
+  return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
+}
+
+template <int BITS>
+static inline void load_group(const uint8_t* q, W quads[8]) {
+  if (BITS == 4) {
+    for (int i = 0; i < 4; ++i) {
+      const W both = w_load(q + 64 * i);
+      quads[2 * i] = w_low(both);
+      quads[2 * i + 1] = w_high(both);
+    }
+  } else {
+    for (int i = 0; i < 8; ++i) quads[i] = w_load(q + 64 * i);
+  }
+}
+
+template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
+static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& x, int row, Rows out, int t,
+                              const float* bias, bool accumulate) {
+  constexpr int kParts = kGroup / GROUP;
+  constexpr int kQuads = GROUP / 4;
+  const int n_groups = x.k_padded / kGroup;
+  const int8_t* xq = x.q + (size_t)row * x.k_padded;
+  const float* xs = x.scale + (size_t)row * n_groups;
+  const int32_t* sums = (GROUP == 32 ? x.sum32 : x.sum16) + (size_t)row * n_groups * kParts;
+  const float* wsums = (GROUP == 32 ? x.wsum32 : x.wsum16) + (size_t)row * n_groups * kParts;
+
+  F acc[NR];
+  for (int r = 0; r < NR; ++r) acc[r] = f_zero();
+  for (int g = 0; g < n_groups; ++g) {
+    W quads[8];
+    load_group<BITS>(tile + (size_t)g * (BITS * 64), quads);
+    for (int part = 0; part < kParts; ++part) {
+      const int index = g * kParts + part;
+      I dots[NR];
+      for (int r = 0; r < NR; ++r)
+        dots[r] = i_set1(MIN ? 0 : -w.zero * sums[(size_t)r * n_groups * kParts + index]);
+      for (int j = 0; j < kQuads; ++j) {
+        const W quad = quads[part * kQuads + j];
+        const int8_t* four = xq + g * kGroup + part * GROUP + 4 * j;
+        for (int r = 0; r < NR; ++r) {
+          const I broadcast = i_quad(four + (size_t)r * x.k_padded);
+          dots[r] = BITS == 4 ? i_dot4(dots[r], quad, broadcast) : i_dot8(dots[r], quad, broadcast);
+        }
+      }
+      const F scale = group_scale<TWO_LEVEL>(w, tile, index, g / 8);
+      for (int r = 0; r < NR; ++r)
+        acc[r] = f_fma(f_from_i(dots[r]), f_mul(scale, f_set1(xs[(size_t)r * n_groups + g])), acc[r]);
+      if (MIN) {
+        const F min = group_min<TWO_LEVEL>(w, tile, index, g / 8);
+        for (int r = 0; r < NR; ++r)
+          acc[r] = f_fma(min, f_set1(wsums[(size_t)r * n_groups * kParts + index]), acc[r]);
+      }
+    }
+  }
+  for (int r = 0; r < NR; ++r) {
+    float* to = out.row(row + r) + t * kTile;
+    F value = acc[r];
+    if (bias) value = f_add(value, f_load(bias + t * kTile));
+    if (accumulate) value = f_add(f_load(to), value);
+    f_store(to, value);
+  }
+}
+
+// Tiles in blocks that stay in the second-level cache while all rows pass over them.
+constexpr size_t kBlockBytes = 256 * 1024;
+
+template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN>
+static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
+                       const float* bias, bool accumulate) {
+  int block = (int)(kBlockBytes / w.tile_bytes);
+  if (block < 1) block = 1;
+  for (int first = tile0; first < tile1; first += block) {
+    const int last = first + block < tile1 ? first + block : tile1;
+    for (int row = row0; row < row1; row += 8) {
+      const int rows = row1 - row < 8 ? row1 - row : 8;
+      for (int t = first; t < last; ++t) {
+        const uint8_t* tile = w.tile(t);
+        switch (rows) {
+#define UNSPOOL_ROWS(NR) \
+  case NR:               \
+    quant_tile<BITS, GROUP, TWO_LEVEL, MIN, NR>(w, tile, x, row, out, t, bias, accumulate); \
+    break;
+          UNSPOOL_ROWS(1)
+          UNSPOOL_ROWS(2)
+          UNSPOOL_ROWS(3)
+          UNSPOOL_ROWS(4)
+          UNSPOOL_ROWS(5)
+          UNSPOOL_ROWS(6)
+          UNSPOOL_ROWS(7)
+          UNSPOOL_ROWS(8)
+#undef UNSPOOL_ROWS
+        }
+      }
+    }
+  }
+}
+
+static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
+                       const float* bias, bool accumulate) {
+#define UNSPOOL_KIND(BITS, GROUP, TWO, MIN)                                                       \
+  if ((w.store == Store::kU4) == (BITS == 4) && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
+  return quant_rows<BITS, GROUP, TWO, MIN>(w, tile0, tile1, x, row0, row1, out, bias, accumulate)
+  UNSPOOL_KIND(4, 32, false, false);  // Q4_0
+  UNSPOOL_KIND(4, 32, false, true);   // Q4_1
+  UNSPOOL_KIND(4, 32, true, true);    // Q4_K
+  UNSPOOL_KIND(4, 16, true, true);    // Q2_K
+  UNSPOOL_KIND(4, 16, true, false);   // Q3_K
+  UNSPOOL_KIND(8, 32, false, false);  // Q8_0, Q5_0, IQ4_NL
+  UNSPOOL_KIND(8, 32, false, true);   // Q5_1
+  UNSPOOL_KIND(8, 32, true, true);    // Q5_K
+  UNSPOOL_KIND(8, 32, true, false);   // IQ4_XS
+  UNSPOOL_KIND(8, 16, true, false);   // Q6_K
+#undef UNSPOOL_KIND
+}
+
+}  // namespace UNSPOOL_ISA
+}  // namespace unspool

@@ -1,0 +1,107 @@
+// Kernels over one row at a time: norms, activations, quantization.
+#pragma once
+#include <math.h>
+
+namespace unspool {
+namespace UNSPOOL_ISA {
+
+static inline int lanes_left(int n, int i) { return n - i < 16 ? n - i : 16; }
+
+static inline F load_up_to(const float* p, int lanes) {
+  if (lanes == 16) return f_load(p);
+  float buffer[16] = {0};
+  for (int i = 0; i < lanes; ++i) buffer[i] = p[i];
+  return f_load(buffer);
+}
+
+static inline void store_up_to(float* p, F a, int lanes) {
+  if (lanes == 16) return f_store(p, a);
+  float buffer[16];
+  f_store(buffer, a);
+  for (int i = 0; i < lanes; ++i) p[i] = buffer[i];
+}
+
+static void quantize(const float* x, int r, const Acts& acts) {
+  const int n_groups = acts.k_padded / kGroup;
+  int8_t* q = acts.q + (size_t)r * acts.k_padded;
+  for (int g = 0; g < n_groups; ++g) {
+    const F a = f_load(x + g * kGroup), b = f_load(x + g * kGroup + 16);
+    const float largest = f_max_lane(f_max(f_abs(a), f_abs(b)));
+    const float scale = largest / 127.0f;
+    // A subnormal scale would make 1 / scale infinite: such a group is zero to float32 anyway.
+    const float inverse = scale > 1e-37f ? 1.0f / scale : 0.0f;
+    const I qa = i_round(f_mul(a, f_set1(inverse))), qb = i_round(f_mul(b, f_set1(inverse)));
+    i_store_i8(q + g * kGroup, qa);
+    i_store_i8(q + g * kGroup + 16, qb);
+    const int sum_a = i_sum(qa), sum_b = i_sum(qb);
+    const size_t at = (size_t)r * n_groups + g;
+    acts.scale[at] = scale;
+    acts.sum32[at] = sum_a + sum_b;
+    acts.wsum32[at] = scale * (float)(sum_a + sum_b);
+    acts.sum16[2 * at] = sum_a;
+    acts.sum16[2 * at + 1] = sum_b;
+    acts.wsum16[2 * at] = scale * (float)sum_a;
+    acts.wsum16[2 * at + 1] = scale * (float)sum_b;
+  }
+}
+
+static void rms_norm(const float* x, const float* weight, float* out, int n, int group_size, float eps) {
+  for (int start = 0; start < n; start += group_size) {
+    const float* from = x + start;
+    F squares = f_zero();
+    for (int i = 0; i < group_size; i += 16) {
+      const F a = load_up_to(from + i, lanes_left(group_size, i));
+      squares = f_fma(a, a, squares);
+    }
+    const F factor = f_set1(1.0f / sqrtf(f_sum(squares) / (float)group_size + eps));
+    for (int i = 0; i < group_size; i += 16) {
+      const int lanes = lanes_left(group_size, i);
+      const F a = load_up_to(from + i, lanes), w = load_up_to(weight + i, lanes);
+      store_up_to(out + start + i, f_mul(f_mul(a, factor), w), lanes);
+    }
+  }
+}
+
+static inline F silu(F x) {
+  return f_div(x, f_add(f_set1(1.0f), f_exp(f_sub(f_zero(), x))));
+}
+
+// Hendrycks and Gimpel 2016 (arXiv 1606.08415), the tanh form.
+static inline F gelu_tanh(F x) {
+  const F cube = f_mul(f_mul(x, x), x);
+  const F inner = f_mul(f_set1(0.7978845608028654f), f_fma(f_set1(0.044715f), cube, x));
+  return f_mul(f_mul(f_set1(0.5f), x), f_add(f_set1(1.0f), f_tanh(inner)));
+}
+
+static void gated(const float* gate, const float* up, float* out, int n, Gate kind) {
+  for (int i = 0; i < n; i += 16) {
+    const int lanes = lanes_left(n, i);
+    const F g = load_up_to(gate + i, lanes), u = load_up_to(up + i, lanes);
+    store_up_to(out + i, f_mul(kind == Gate::kSilu ? silu(g) : gelu_tanh(g), u), lanes);
+  }
+}
+
+static void add(const float* a, const float* b, float* out, int n) {
+  for (int i = 0; i < n; i += 16) {
+    const int lanes = lanes_left(n, i);
+    store_up_to(out + i, f_add(load_up_to(a + i, lanes), load_up_to(b + i, lanes)), lanes);
+  }
+}
+
+static void scale_row(const float* x, float* out, int n, float factor) {
+  for (int i = 0; i < n; i += 16) {
+    const int lanes = lanes_left(n, i);
+    store_up_to(out + i, f_mul(load_up_to(x + i, lanes), f_set1(factor)), lanes);
+  }
+}
+
+static void softcap(const float* x, float* out, int n, float cap) {
+  for (int i = 0; i < n; i += 16) {
+    const int lanes = lanes_left(n, i);
+    const F a = f_mul(load_up_to(x + i, lanes), f_set1(1.0f / cap));
+    store_up_to(out + i, f_mul(f_tanh(a), f_set1(cap)), lanes);
+  }
+}
+
+}  // namespace UNSPOOL_ISA
+}  // namespace unspool

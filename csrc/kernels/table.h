@@ -1,0 +1,17 @@
+// Included once per instruction set, after its simd header: all kernels and their table.
+#pragma once
+#include "../kernels.h"
+#include "math.h"
+#include "gemm_quant.h"
+#include "gemm_float.h"
+#include "rowwise.h"
+#include "attention.h"
+
+namespace unspool {
+namespace UNSPOOL_ISA {
+
+static const Kernels kTable = {UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize, rms_norm, gated, add,
+                               scale_row,        softcap,    store_kv,   attend,   merge};
+
+}  // namespace UNSPOOL_ISA
+}  // namespace unspool

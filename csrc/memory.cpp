@@ -1,0 +1,48 @@
+#include "memory.h"
+
+#include <new>
+
+#if defined(__linux__) || defined(__APPLE__)
+#include <sys/mman.h>
+#else
+#include <stdlib.h>
+#include <string.h>
+#endif
+
+namespace unspool {
+
+#if defined(__linux__) || defined(__APPLE__)
+
+Memory::Memory(size_t bytes) : bytes_(bytes) {
+  if (!bytes) return;
+  data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data_ == MAP_FAILED) {
+    data_ = nullptr;
+    throw std::bad_alloc();
+  }
+#if defined(MADV_HUGEPAGE)
+  // Weights are read from end to end each step: huge pages spare the translation misses.
+  madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+Memory::~Memory() {
+  if (data_) munmap(data_, bytes_);
+}
+
+#else
+
+Memory::Memory(size_t bytes) : bytes_(bytes) {
+  if (!bytes) return;
+  data_ = _aligned_malloc(bytes, 64);
+  if (!data_) throw std::bad_alloc();
+  memset(data_, 0, bytes);
+}
+
+Memory::~Memory() {
+  if (data_) _aligned_free(data_);
+}
+
+#endif
+
+}  // namespace unspool

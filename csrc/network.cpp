@@ -1,0 +1,100 @@
+#include "network.h"
+
+#include <string.h>
+
+#include <atomic>
+#include <stdexcept>
+
+namespace unspool {
+
+namespace {
+
+size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
+
+struct RepackJob {
+  Encoding encoding;
+  const uint8_t* source;
+  const Packed* packed;
+  std::atomic<int> next{0};
+};
+
+void repack_work(void* context, int) {
+  auto& job = *static_cast<RepackJob*>(context);
+  constexpr int kChunk = 8;
+  for (int t; (t = job.next.fetch_add(kChunk)) < job.packed->n_tiles;) {
+    const int last = t + kChunk < job.packed->n_tiles ? t + kChunk : job.packed->n_tiles;
+    repack_tiles(job.encoding, job.source, *job.packed, t, last);
+  }
+}
+
+// Each thread computes the same rows of consecutive row-wise instructions, so these need no barrier
+// between them.
+bool row_wise(OpKind kind) {
+  return kind != OpKind::kLinear && kind != OpKind::kSoftCap && kind != OpKind::kSelect;
+}
+
+}  // namespace
+
+int Network::add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k,
+                        Pool& pool) {
+  Matrix matrix;
+  if (!plan_layout(encoding, n, k, &matrix.packed)) throw std::invalid_argument("matrix: encoding or size");
+  if (source_bytes != row_bytes(encoding, k) * (size_t)n) throw std::invalid_argument("matrix: byte count");
+  matrix.memory = Memory(matrix.packed.data_bytes);
+  matrix.packed.data = matrix.memory.as<uint8_t>();
+  RepackJob job;
+  job.encoding = encoding;
+  job.source = source;
+  job.packed = &matrix.packed;
+  pool.run(repack_work, &job);
+  matrices.push_back(std::move(matrix));
+  return (int)matrices.size() - 1;
+}
+
+int Network::add_vector(const float* values, size_t n) {
+  std::vector<float> vector(round_up(n, 32), 0.0f);
+  memcpy(vector.data(), values, n * sizeof(float));
+  vectors.push_back(std::move(vector));
+  return (int)vectors.size() - 1;
+}
+
+int Network::add_register(int width) {
+  if (width <= 0) throw std::invalid_argument("register: width");
+  Register reg;
+  reg.width = width;
+  reg.stride = round_up((size_t)width, 32);
+  registers.push_back(reg);
+  return (int)registers.size() - 1;
+}
+
+int Network::add_rope(const float* inv_freq, size_t n, float magnitude) {
+  RopeTable table;
+  table.inv_freq.assign(inv_freq, inv_freq + n);
+  table.magnitude = magnitude;
+  ropes.push_back(std::move(table));
+  return (int)ropes.size() - 1;
+}
+
+void Network::finish() {
+  bool previous_row_wise = false;
+  for (auto& op : instructions) {
+    op.barrier_before = !(previous_row_wise && row_wise(op.kind));
+    // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
+    previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
+    if (op.kind == OpKind::kLinear && matrices[op.parts[0].matrix].packed.quantized())
+      registers[op.x].quantized = true;
+  }
+  // The last writer of a quantized register before its reader leaves the 8-bit form.
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const auto& reader = instructions[i];
+    if (reader.kind != OpKind::kLinear || !registers[reader.x].quantized) continue;
+    size_t j = i;
+    while (j > 0 && !(instructions[j - 1].out == reader.x)) --j;
+    if (j == 0) throw std::invalid_argument("linear: its input is never written");
+    if (instructions[j - 1].kind == OpKind::kLinear || instructions[j - 1].kind == OpKind::kSoftCap)
+      throw std::invalid_argument("linear: its input must come from a row-wise op");
+    instructions[j - 1].quantize = true;
+  }
+}
+
+}  // namespace unspool

@@ -1,0 +1,78 @@
+// A network lowered to instructions over registers, with its packed weights. Built once, then only read.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vector>
+
+#include "kernels.h"
+#include "memory.h"
+#include "pool.h"
+#include "repack.h"
+
+namespace unspool {
+
+enum class OpKind : uint8_t { kEmbed, kNorm, kLinear, kRope, kAttention, kGated, kAdd, kScale, kSoftCap, kSelect };
+
+constexpr int kNone = -1;
+constexpr int kLogits = -2;  // the caller's (W, V) array in place of a register
+
+// One matrix of a linear instruction; several that read the same input run as one.
+struct Part {
+  int matrix;
+  int bias;  // vector or kNone
+  int out;   // register or kLogits
+  bool accumulate;
+};
+
+struct Instruction {
+  OpKind kind;
+  int x = kNone, y = kNone, z = kNone, out = kNone;  // registers
+  int weight = kNone;                                // matrix (embed) or vector (norm)
+  float factor = 0;                                  // eps, scale or cap
+  int group = 0;                                     // norm: values a group; rope: head size
+  int table = kNone;                                 // rope
+  bool interleaved = false;                          // rope
+  Gate gate = Gate::kSilu;
+  bool quantize = false;        // leave the 8-bit form of `out` beside it
+  bool selected = false;        // runs over the W wanted rows, not over all R
+  bool barrier_before = false;  // reads what other threads wrote
+  std::vector<Part> parts;
+  AttentionShape shape = {};
+  int layer = 0, n_heads = 0, n_kv_heads = 0;
+};
+
+struct Matrix {
+  Packed packed;
+  Memory memory;
+};
+
+struct Register {
+  int width = 0;
+  size_t stride = 0;  // width rounded up to 32
+  bool quantized = false;
+};
+
+struct RopeTable {
+  std::vector<float> inv_freq;
+  float magnitude = 1;
+};
+
+struct Network {
+  std::vector<Matrix> matrices;
+  std::vector<std::vector<float>> vectors;  // padded with zeros to a multiple of 32
+  std::vector<Register> registers;
+  std::vector<RopeTable> ropes;
+  std::vector<Instruction> instructions;
+  int vocab_size = 0;
+
+  // Throws std::invalid_argument when the encoding and sizes do not fit the bytes given.
+  int add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k, Pool& pool);
+  int add_vector(const float* values, size_t n);
+  int add_register(int width);
+  int add_rope(const float* inv_freq, size_t n, float magnitude);
+  // Marks registers that linear instructions read in 8-bit form, and where threads must meet.
+  void finish();
+};
+
+}  // namespace unspool

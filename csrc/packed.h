@@ -1,0 +1,60 @@
+// Weight matrices in the native layout: 16 output rows interleaved, so that one 512-bit register holds
+// 4 input bytes of 16 outputs.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+namespace unspool {
+
+constexpr int kTile = 16;    // output rows interleaved in a tile
+constexpr int kGroup = 32;   // inputs that share one activation scale
+constexpr int kSuper = 256;  // inputs that share the upper scale of a two-level kind
+
+enum class Store : uint8_t { kU4, kU8, kF32, kF16, kBF16 };
+
+// w = scale * (q - zero), or scale * q + min when has_min.
+// Flat kinds: scale and min are float16, one per output row and group.
+// Two-level kinds: scale = d * sub, min = dmin * submin, with d and dmin float16 per 256 inputs and
+// sub, submin one byte per group (sub signed when signed_sub). dmin is stored negated.
+struct Packed {
+  Store store = Store::kF32;
+  int group = kGroup;  // inputs per weight scale, 16 or 32
+  bool two_level = false;
+  bool has_min = false;
+  bool signed_sub = false;
+  int zero = 0;
+
+  int n = 0;         // outputs
+  int k = 0;         // inputs
+  int k_padded = 0;  // inputs rounded up to 32; the padding holds zeros
+  int n_tiles = 0;   // outputs / 16, rounded up; the padding rows hold zeros
+
+  // One tile is contiguous: quants or floats, then scales, mins, subs, submins, each [group][16].
+  size_t tile_bytes = 0;
+  size_t scale_at = 0, min_at = 0, sub_at = 0, submin_at = 0;  // byte offsets within a tile
+  uint8_t* data = nullptr;                                     // n_tiles * tile_bytes, 64-byte aligned
+  size_t data_bytes = 0;
+
+  const uint8_t* tile(int t) const { return data + (size_t)t * tile_bytes; }
+  bool quantized() const { return store == Store::kU4 || store == Store::kU8; }
+};
+
+// Activations of a linear layer, quantized to 8 bits per row and group of 32.
+struct Acts {
+  int8_t* q = nullptr;        // [rows][k_padded]
+  float* scale = nullptr;     // [rows][k_padded / 32]
+  int32_t* sum32 = nullptr;   // [rows][k_padded / 32] sums of q
+  int32_t* sum16 = nullptr;   // [rows][k_padded / 16]
+  float* wsum32 = nullptr;    // scale * sum32
+  float* wsum16 = nullptr;    // scale * sum16
+  int k_padded = 0;
+};
+
+// Float registers, one row per token; stride is a multiple of 32 and the padding holds zeros.
+struct Rows {
+  float* data = nullptr;
+  size_t stride = 0;
+  float* row(int r) const { return data + (size_t)r * stride; }
+};
+
+}  // namespace unspool

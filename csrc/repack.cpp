@@ -1,0 +1,167 @@
+#include "repack.h"
+
+#include "blocks.h"
+
+namespace unspool {
+
+namespace {
+
+struct Kind {
+  Encoding encoding;
+  Store store;
+  int group;
+  bool two_level, has_min, signed_sub;
+  int zero;
+  int block_values, block_bytes;
+};
+
+// One row per encoding: how it is stored natively, and the blocks of the file.
+constexpr Kind kKinds[] = {
+    {Encoding::kF32, Store::kF32, 32, false, false, false, 0, 1, 4},
+    {Encoding::kF16, Store::kF16, 32, false, false, false, 0, 1, 2},
+    {Encoding::kBF16, Store::kBF16, 32, false, false, false, 0, 1, 2},
+    {Encoding::kQ4_0, Store::kU4, 32, false, false, false, 8, 32, 18},
+    {Encoding::kQ4_1, Store::kU4, 32, false, true, false, 0, 32, 20},
+    {Encoding::kQ5_0, Store::kU8, 32, false, false, false, 16, 32, 22},
+    {Encoding::kQ5_1, Store::kU8, 32, false, true, false, 0, 32, 24},
+    {Encoding::kQ8_0, Store::kU8, 32, false, false, false, 128, 32, 34},
+    {Encoding::kIQ4_NL, Store::kU8, 32, false, false, false, 128, 32, 18},
+    {Encoding::kQ2_K, Store::kU4, 16, true, true, false, 0, 256, 84},
+    {Encoding::kQ3_K, Store::kU4, 16, true, false, true, 4, 256, 110},
+    {Encoding::kQ4_K, Store::kU4, 32, true, true, false, 0, 256, 144},
+    {Encoding::kQ5_K, Store::kU8, 32, true, true, false, 0, 256, 176},
+    {Encoding::kQ6_K, Store::kU8, 16, true, false, true, 32, 256, 210},
+    {Encoding::kIQ4_XS, Store::kU8, 32, true, false, true, 128, 256, 136},
+};
+
+const Kind* find_kind(Encoding encoding) {
+  for (const Kind& kind : kKinds)
+    if (kind.encoding == encoding) return &kind;
+  return nullptr;
+}
+
+size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
+
+int float_bytes(Store store) { return store == Store::kF32 ? 4 : 2; }
+
+// Interleaved position of value i (of 32) of lane r within a group.
+void put_quants(const Packed& p, const uint8_t q[32], int lane, uint8_t* group) {
+  if (p.store == Store::kU4) {
+    for (int i = 0; i < 4; ++i)
+      for (int b = 0; b < 4; ++b)
+        group[64 * i + 4 * lane + b] = q[8 * i + b] | (uint8_t)(q[8 * i + 4 + b] << 4);
+  } else {
+    for (int j = 0; j < 8; ++j) memcpy(group + 64 * j + 4 * lane, q + 4 * j, 4);
+  }
+}
+
+int get_quant(const Packed& p, const uint8_t* group, int lane, int i) {
+  if (p.store == Store::kU8) return group[64 * (i / 4) + 4 * lane + i % 4];
+  const uint8_t both = group[64 * (i / 8) + 4 * lane + i % 4];
+  return i % 8 < 4 ? both & 15 : both >> 4;
+}
+
+void put_group(const Packed& p, const Group& g, int j, int lane, uint8_t* tile) {
+  const int parts = kGroup / p.group;
+  put_quants(p, g.q, lane, tile + (size_t)j * (p.store == Store::kU4 ? 256 : 512));
+  const int upper = p.two_level ? j / 8 : j;
+  memcpy(tile + p.scale_at + 2 * (upper * kTile + lane), &g.scale, 2);
+  if (p.has_min) memcpy(tile + p.min_at + 2 * (upper * kTile + lane), &g.min, 2);
+  if (!p.two_level) return;
+  for (int h = 0; h < parts; ++h) {
+    tile[p.sub_at + (j * parts + h) * kTile + lane] = g.sub[h];
+    if (p.has_min) tile[p.submin_at + (j * parts + h) * kTile + lane] = g.submin[h];
+  }
+}
+
+void repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) {
+  const int bytes = float_bytes(p.store);
+  for (int i = 0; i < p.k; ++i) memcpy(tile + (size_t)(i * kTile + lane) * bytes, row + (size_t)i * bytes, bytes);
+}
+
+}  // namespace
+
+bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
+  const Kind* kind = find_kind(encoding);
+  if (!kind || n <= 0 || k <= 0 || k % kind->block_values) return false;
+  *p = Packed();
+  p->store = kind->store;
+  p->group = kind->group;
+  p->two_level = kind->two_level;
+  p->has_min = kind->has_min;
+  p->signed_sub = kind->signed_sub;
+  p->zero = kind->zero;
+  p->n = n;
+  p->k = k;
+  p->k_padded = (int)round_up(k, kGroup);
+  p->n_tiles = (int)round_up(n, kTile) / kTile;
+  if (!p->quantized()) {
+    p->tile_bytes = round_up((size_t)k * kTile * float_bytes(p->store), 64);
+  } else {
+    const size_t groups = p->k_padded / kGroup, parts = kGroup / p->group;
+    const size_t uppers = p->two_level ? groups / 8 : groups;
+    p->scale_at = groups * (p->store == Store::kU4 ? 256 : 512);
+    p->min_at = p->scale_at + uppers * 2 * kTile;
+    p->sub_at = p->min_at + (p->has_min ? uppers * 2 * kTile : 0);
+    p->submin_at = p->sub_at + (p->two_level ? groups * parts * kTile : 0);
+    p->tile_bytes = round_up(p->submin_at + (p->two_level && p->has_min ? groups * parts * kTile : 0), 64);
+  }
+  p->data_bytes = p->tile_bytes * (size_t)p->n_tiles;
+  return true;
+}
+
+size_t row_bytes(Encoding encoding, int k) {
+  const Kind* kind = find_kind(encoding);
+  return kind ? (size_t)k / kind->block_values * kind->block_bytes : 0;
+}
+
+void repack_tiles(Encoding encoding, const uint8_t* source, const Packed& p, int tile0, int tile1) {
+  const size_t stride = row_bytes(encoding, p.k);
+  for (int t = tile0; t < tile1; ++t) {
+    uint8_t* tile = p.data + (size_t)t * p.tile_bytes;
+    for (int lane = 0; lane < kTile; ++lane) {
+      const int n = t * kTile + lane;
+      if (n >= p.n) break;  // padding rows stay zero
+      const uint8_t* row = source + (size_t)n * stride;
+      if (!p.quantized()) {
+        repack_float(row, p, lane, tile);
+        continue;
+      }
+      Group group = {};
+      for (int j = 0; j < p.k / kGroup; ++j) {
+        read_group(encoding, row, j, &group);
+        put_group(p, group, j, lane, tile);
+      }
+    }
+  }
+}
+
+void unpack_row(const Packed& p, int row, float* out) {
+  const uint8_t* tile = p.tile(row / kTile);
+  const int lane = row % kTile, parts = kGroup / p.group;
+  if (!p.quantized()) {
+    for (int i = 0; i < p.k; ++i) {
+      const uint8_t* at = tile + (size_t)(i * kTile + lane) * float_bytes(p.store);
+      if (p.store == Store::kF32)
+        memcpy(out + i, at, 4);
+      else
+        out[i] = p.store == Store::kF16 ? f16_to_f32(read_u16(at)) : bf16_to_f32(read_u16(at));
+    }
+    for (int i = p.k; i < p.k_padded; ++i) out[i] = 0.0f;
+    return;
+  }
+  for (int i = 0; i < p.k_padded; ++i) {
+    const int j = i / kGroup, upper = p.two_level ? j / 8 : j, part = j * parts + i % kGroup / p.group;
+    float scale = f16_to_f32(read_u16(tile + p.scale_at + 2 * (upper * kTile + lane)));
+    float min = p.has_min ? f16_to_f32(read_u16(tile + p.min_at + 2 * (upper * kTile + lane))) : 0.0f;
+    if (p.two_level) {
+      const uint8_t sub = tile[p.sub_at + part * kTile + lane];
+      scale *= p.signed_sub ? (float)(int8_t)sub : (float)sub;
+      if (p.has_min) min *= (float)tile[p.submin_at + part * kTile + lane];
+    }
+    const int q = get_quant(p, tile + (size_t)j * (p.store == Store::kU4 ? 256 : 512), lane, i % kGroup);
+    out[i] = scale * (float)(q - p.zero) + min;
+  }
+}
+
+}  // namespace unspool

@@ -1,0 +1,142 @@
+// Sixteen-lane vectors as pairs of AVX2 registers (AVX2, FMA, F16C).
+#pragma once
+#include <immintrin.h>
+#include <stdint.h>
+
+namespace unspool {
+namespace UNSPOOL_ISA {
+
+struct F {
+  __m256 lo, hi;
+};
+struct I {
+  __m256i lo, hi;
+};
+using W = I;
+
+static inline F f_zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+static inline F f_set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+static inline F f_load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+static inline void f_store(float* p, F a) {
+  _mm256_storeu_ps(p, a.lo);
+  _mm256_storeu_ps(p + 8, a.hi);
+}
+static inline F f_add(F a, F b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+static inline F f_sub(F a, F b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+static inline F f_mul(F a, F b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+static inline F f_div(F a, F b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+static inline F f_fma(F a, F b, F c) {
+  return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
+}
+static inline F f_max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+static inline F f_min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+static inline F f_abs(F a) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+
+static inline F f_load_f16(const uint16_t* p) {
+  return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)),
+          _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(p + 8)))};
+}
+static inline void f_store_f16(uint16_t* p, F a) {
+  _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128((__m128i*)(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline __m256 half_bf16(const uint16_t* p) {
+  return _mm256_castsi256_ps(
+      _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16));
+}
+static inline F f_load_bf16(const uint16_t* p) { return {half_bf16(p), half_bf16(p + 8)}; }
+static inline F f_load_u8(const uint8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p))),
+          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8))))};
+}
+static inline F f_load_i8(const uint8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p))),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8))))};
+}
+
+static inline float f_sum(F a) {
+  const __m256 h = _mm256_add_ps(a.lo, a.hi);
+  const __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  const __m128 s = _mm_add_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+static inline float f_max_lane(F a) {
+  const __m256 h = _mm256_max_ps(a.lo, a.hi);
+  const __m128 q = _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+  const __m128 s = _mm_max_ps(q, _mm_movehl_ps(q, q));
+  return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+
+static inline __m256 half_keep(__m256 a, int first, int last, float fill) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256i past = _mm256_cmpgt_epi32(_mm256_set1_epi32(last), lane);
+  const __m256i early = _mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane);
+  return _mm256_blendv_ps(_mm256_set1_ps(fill), a, _mm256_castsi256_ps(_mm256_andnot_si256(early, past)));
+}
+static inline F f_keep(F a, int first, int last, float fill) {
+  return {half_keep(a.lo, first, last, fill), half_keep(a.hi, first - 8, last - 8, fill)};
+}
+
+static inline I i_set1(int x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+static inline F f_from_i(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+static inline I i_round(F a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+static inline I i_add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+static inline int i_sum(I a) {
+  const __m256i h = _mm256_add_epi32(a.lo, a.hi);
+  __m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+  q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
+  q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1));
+  return _mm_cvtsi128_si32(q);
+}
+static inline __m128i half_i8(__m256i a) {
+  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  return _mm_packs_epi16(words, words);
+}
+static inline void i_store_i8(int8_t* p, I a) {
+  _mm_storel_epi64((__m128i*)p, half_i8(a.lo));
+  _mm_storel_epi64((__m128i*)(p + 8), half_i8(a.hi));
+}
+static inline __m256 half_pow2(__m256i a) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(127)), 23));
+}
+static inline F f_pow2(I a) { return {half_pow2(a.lo), half_pow2(a.hi)}; }
+
+static inline W w_load(const uint8_t* p) {
+  return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)(p + 32))};
+}
+static inline __m256i half_low(__m256i a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
+static inline W w_low(W a) { return {half_low(a.lo), half_low(a.hi)}; }
+static inline W w_high(W a) {
+  return {half_low(_mm256_srli_epi16(a.lo, 4)), half_low(_mm256_srli_epi16(a.hi, 4))};
+}
+
+static inline I i_quad(const int8_t* quad) {
+  int32_t bits;
+  __builtin_memcpy(&bits, quad, 4);
+  return i_set1(bits);
+}
+// Weights up to 15: pair sums stay below 2 * 15 * 128 < 2^15, so maddubs does not saturate.
+static inline __m256i half_dot4(__m256i acc, __m256i w, __m256i quad) {
+  const __m256i pairs = _mm256_maddubs_epi16(w, quad);
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+static inline I i_dot4(I acc, W w, I quad) {
+  return {half_dot4(acc.lo, w.lo, quad.lo), half_dot4(acc.hi, w.hi, quad.hi)};
+}
+// Weights up to 255 would saturate maddubs: even and odd bytes are widened to 16 bits instead.
+static inline __m256i half_dot8(__m256i acc, __m256i w, __m256i even, __m256i odd) {
+  const __m256i w_even = _mm256_and_si256(w, _mm256_set1_epi16(255));
+  acc = _mm256_add_epi32(acc, _mm256_madd_epi16(w_even, even));
+  return _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_srli_epi16(w, 8), odd));
+}
+static inline I i_dot8(I acc, W w, I quad) {
+  const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad.lo, 8), 8);
+  const __m256i odd = _mm256_srai_epi16(quad.lo, 8);
+  return {half_dot8(acc.lo, w.lo, even, odd), half_dot8(acc.hi, w.hi, even, odd)};
+}
+
+}  // namespace UNSPOOL_ISA
+}  // namespace unspool
