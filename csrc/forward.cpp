@@ -163,8 +163,10 @@ void Forward::linear(const Instruction& op, std::atomic<int>& next) {
 
 void Forward::select(const Instruction& op, int first, int last) {
   const Rows from = rows(op.x), to = rows(op.out);
-  for (int w = first; w < last; ++w)
+  for (int w = first; w < last; ++w) {
     memcpy(to.row(w), from.row(batch_->logits_rows[w]), network_.registers[op.x].width * sizeof(float));
+    if (op.quantize) kernels_.quantize(to.row(w), w, acts(op.out));
+  }
 }
 
 void Forward::fill_rope_tables(int first, int last) {

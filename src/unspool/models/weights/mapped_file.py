@@ -11,6 +11,9 @@ import mmap
 import stat
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from unspool.errors import ModelFileError, ModelNotFound
 
 
@@ -34,3 +37,21 @@ def shown(name: str, limit: int = 80) -> str:
     """A name from a file, safe to print on one line: control characters escaped, length bounded."""
     text = name if name.isprintable() else ascii(name)[1:-1]
     return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def release_pages(data: npt.NDArray[np.uint8]) -> None:
+    """Let the system drop the memory of a view of a mapped file; reading it again maps it again.
+
+    Only whole pages inside the view are dropped. Data that is no view of a mapping is left alone.
+    """
+    base: object = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapping = base.obj if isinstance(base, memoryview) else base
+    if not isinstance(mapping, mmap.mmap) or not hasattr(mapping, "madvise"):
+        return
+    start = data.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
+    first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
+    last = (start + data.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if last > first:
+        mapping.madvise(mmap.MADV_DONTNEED, first, last - first)

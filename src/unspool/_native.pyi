@@ -1,0 +1,63 @@
+"""The native core (csrc/bindings.cpp). Registers, matrices, vectors and ropes are known by number."""
+
+import numpy as np
+import numpy.typing as npt
+
+from unspool.types import F32, I32
+
+def instruction_sets() -> list[str]:
+    """Names of the kernel sets this machine runs, widest first."""
+
+class Engine:
+    """One network with its weights, KV pages and threads. Not to be used from two threads at once."""
+
+    def __init__(self, n_threads: int, isa: str) -> None:
+        """`isa` is a name of `instruction_sets`, or empty for the widest."""
+    def add_matrix(self, encoding: int, data: npt.NDArray[np.uint8], n: int, k: int) -> int:
+        """Pack an (n, k) matrix stored row by row in `encoding` (a GGUF type number)."""
+    def add_vector(self, values: F32) -> int: ...
+    def add_register(self, width: int) -> int: ...
+    def add_rope(self, inv_freq: F32, magnitude: float) -> int: ...
+    def embed(self, out: int, matrix: int, factor: float) -> None: ...
+    def norm(self, out: int, x: int, vector: int, eps: float, group: int, selected: bool) -> None: ...
+    def linear(self, x: int, parts: list[tuple[int, int, int, bool]], selected: bool) -> None:
+        """Parts are (matrix, bias vector or -1, out register or -2 for the logits, accumulate)."""
+    def rope(self, x: int, table: int, head_dim: int, interleaved: bool) -> None: ...
+    def attention(
+        self,
+        out: int,
+        q: int,
+        k: int,
+        v: int,
+        layer: int,
+        n_heads: int,
+        n_kv_heads: int,
+        scale: float,
+        softcap: float,
+        window: int,
+    ) -> None:
+        """`softcap` and `window` are 0 for none."""
+    def gated(self, out: int, gate: int, up: int, gelu: bool, selected: bool) -> None: ...
+    def add(self, out: int, a: int, b: int, selected: bool) -> None: ...
+    def scale(self, out: int, x: int, factor: float, selected: bool) -> None: ...
+    def softcap(self, out: int, x: int, cap: float, selected: bool) -> None: ...
+    def select(self, out: int, x: int) -> None: ...
+    def finish(
+        self, vocab_size: int, n_layers: int, n_kv_heads: int, head_dim: int, n_pages: int, page_size: int
+    ) -> None:
+        """Close the list of instructions and reserve KV pages (memory is taken as pages are written)."""
+    def forward(
+        self, token_ids: I32, seq_start: I32, n_past: I32, page_table: I32, page_start: I32, logits_rows: I32
+    ) -> F32:
+        """Fields of `types.Plan`; returns (W, V). ValueError when an id or index is out of range."""
+    def copy_page(self, source: int, target: int) -> None: ...
+    def unpack(self, matrix: int) -> F32:
+        """Values (n, k) of a packed matrix; for tests."""
+    def product(self, matrix: int, x: F32) -> F32:
+        """x (R, k) times the matrix transposed, through the kernels; for tests."""
+    @property
+    def weight_bytes(self) -> int: ...
+    @property
+    def kv_bytes(self) -> int: ...
+    @property
+    def isa(self) -> str: ...

@@ -1,0 +1,129 @@
+"""The packed weights and the matrix kernels, against their NumPy twins, on every instruction set here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unspool import _native
+from unspool.models.weights import Encoding, Tensor, dequantize
+from unspool.runners.native import TYPE_NUMBERS, instruction_sets
+
+QUANTIZED = [e for e in Encoding if e.block_values > 1]
+
+
+def random_tensor(encoding: Encoding, n: int, k: int, seed: int) -> Tensor:
+    """Random quants with small finite float16 scales: every 16-bit field of a block is kept in range."""
+    rng = np.random.default_rng(seed)
+    if encoding is Encoding.F32:
+        data = rng.standard_normal(n * k).astype(np.float32).view(np.uint8)
+    elif encoding is Encoding.F16:
+        data = rng.standard_normal(n * k).astype(np.float16).view(np.uint8)
+    elif encoding is Encoding.BF16:
+        data = (rng.standard_normal(n * k).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        data = data.view(np.uint8)
+    else:
+        n_blocks = n * k // encoding.block_values
+        blocks = rng.integers(0, 256, (n_blocks, encoding.block_bytes), dtype=np.uint8)
+        for offset in SCALE_OFFSETS[encoding]:
+            scales = (rng.standard_normal(n_blocks) * 0.01).astype(np.float16)
+            blocks[:, offset : offset + 2] = scales.view(np.uint8).reshape(n_blocks, 2)
+        data = blocks.reshape(-1)
+    return Tensor("w", (n, k), encoding, np.ascontiguousarray(data))
+
+
+# Byte offsets of the float16 fields of a block.
+SCALE_OFFSETS = {
+    Encoding.Q4_0: (0,),
+    Encoding.Q4_1: (0, 2),
+    Encoding.Q5_0: (0,),
+    Encoding.Q5_1: (0, 2),
+    Encoding.Q8_0: (0,),
+    Encoding.Q2_K: (80, 82),
+    Encoding.Q3_K: (108,),
+    Encoding.Q4_K: (0, 2),
+    Encoding.Q5_K: (0, 2),
+    Encoding.Q6_K: (208,),
+    Encoding.IQ4_NL: (0,),
+    Encoding.IQ4_XS: (0,),
+}
+
+
+def quantize_rows(x: np.ndarray) -> np.ndarray:
+    """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
+    rows, k = x.shape
+    groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, 32)
+    scale = (np.abs(groups).max(-1, keepdims=True) / np.float32(127)).astype(np.float32)
+    inverse = np.where(scale > 1e-37, np.float32(1) / np.where(scale > 0, scale, 1), 0).astype(np.float32)
+    return (np.rint(groups * inverse) * scale.astype(np.float64)).reshape(rows, -1)[:, :k]
+
+
+@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
+@pytest.mark.parametrize("n", [1, 16, 40])
+def test_packing_keeps_every_value(encoding: Encoding, n: int) -> None:
+    tensor = random_tensor(encoding, n, 512, seed=n)
+    engine = _native.Engine(2, "")
+    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, n, 512)
+    np.testing.assert_array_equal(engine.unpack(matrix), dequantize(tensor))
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
+def test_the_product_equals_its_twin_in_float64(encoding: Encoding, isa: str) -> None:
+    tensor = random_tensor(encoding, 40, 512, seed=3)
+    engine = _native.Engine(1, isa)
+    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, 512)
+    x = np.random.default_rng(5).standard_normal((11, 512)).astype(np.float32)
+    seen = quantize_rows(x) if encoding in QUANTIZED else x.astype(np.float64)
+    expected = seen @ dequantize(tensor).astype(np.float64).T
+    magnitude = np.abs(seen) @ np.abs(dequantize(tensor).astype(np.float64)).T
+    assert (np.abs(engine.product(matrix, x) - expected) <= 2e-6 * magnitude + 1e-12).all()
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
+def test_a_row_gives_the_same_bits_alone_and_among_others(encoding: Encoding, isa: str) -> None:
+    tensor = random_tensor(encoding, 100, 512, seed=7)
+    engine = _native.Engine(1, isa)
+    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 100, 512)
+    x = np.random.default_rng(9).standard_normal((19, 512)).astype(np.float32)
+    together = engine.product(matrix, x)
+    for n_rows in (1, 2, 3, 4, 5, 6, 7, 8, 9):
+        for first in range(0, 19 - n_rows + 1, 3):
+            part = engine.product(matrix, np.ascontiguousarray(x[first : first + n_rows]))
+            assert part.tobytes() == together[first : first + n_rows].tobytes()
+
+
+@pytest.mark.parametrize("encoding", QUANTIZED, ids=lambda e: e.label)
+def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding) -> None:
+    wide = [isa for isa in instruction_sets() if isa != "portable"]
+    tensor = random_tensor(encoding, 48, 512, seed=11)
+    x = np.random.default_rng(13).standard_normal((5, 512)).astype(np.float32)
+    results = []
+    for isa in wide:
+        engine = _native.Engine(1, isa)
+        results.append(engine.product(engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 48, 512), x))
+    assert all(result.tobytes() == results[0].tobytes() for result in results)
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+def test_extreme_activations_stay_finite(isa: str) -> None:
+    tensor = random_tensor(Encoding.Q8_0, 16, 64, seed=1)
+    engine = _native.Engine(1, isa)
+    matrix = engine.add_matrix(TYPE_NUMBERS[Encoding.Q8_0], tensor.data, 16, 64)
+    x = np.zeros((3, 64), np.float32)
+    x[1] = 1e-42  # subnormal: rounds to a group of zeros
+    x[2] = 1e30
+    result = engine.product(matrix, x)
+    assert np.isfinite(result).all()
+    assert (result[0] == 0).all()
+
+
+def test_a_matrix_that_does_not_fit_its_bytes_is_refused() -> None:
+    engine = _native.Engine(1, "")
+    with pytest.raises(ValueError, match="byte count"):
+        engine.add_matrix(TYPE_NUMBERS[Encoding.Q8_0], np.zeros(33, np.uint8), 1, 32)
+    with pytest.raises(ValueError, match="encoding or size"):
+        engine.add_matrix(TYPE_NUMBERS[Encoding.Q4_K], np.zeros(144, np.uint8), 1, 32)
+    with pytest.raises(ValueError, match="encoding or size"):
+        engine.add_matrix(99, np.zeros(144, np.uint8), 1, 256)
