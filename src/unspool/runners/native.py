@@ -21,7 +21,6 @@ from unspool.models.graph import (
     Embed,
     GatedActivation,
     Graph,
-    Linear,
     RmsNorm,
     Rope,
     Scale,
