@@ -64,7 +64,8 @@ class Engine {
   void linear(int x, const std::vector<std::tuple<int, int, int, bool>>& parts, bool selected) {
     auto& op = push(OpKind::kLinear, selected);
     op.x = x;
-    for (const auto& [matrix, bias, out, accumulate] : parts) op.parts.push_back({matrix, bias, out, accumulate});
+    for (const auto& [matrix, bias, out, accumulate] : parts)
+      op.parts.push_back({matrix, bias, out, accumulate});
     const Packed& first = network_.matrices.at(op.parts.at(0).matrix).packed;
     for (const Part& part : op.parts)
       if (network_.matrices.at(part.matrix).packed.quantized() != first.quantized())
@@ -102,10 +103,12 @@ class Engine {
     op.out = out, op.x = x;
   }
 
-  void finish(int vocab_size, int n_layers, int n_kv_heads, int head_dim, int n_pages, int page_size) {
+  void finish(int vocab_size, int context_length, int n_layers, int n_kv_heads, int head_dim, int n_pages,
+              int page_size) {
     if (head_dim > kMaxHeadDim || page_size % 16 || page_size > kSegment || kSegment % page_size)
       throw std::invalid_argument("finish: head or page size");
     network_.vocab_size = vocab_size;
+    network_.context_length = context_length;
     kv_ = KvStore(n_pages, page_size, n_layers, n_kv_heads, head_dim);
     for (auto& op : network_.instructions) {
       op.shape.head_dim = head_dim;
@@ -123,14 +126,10 @@ class Engine {
     if (!forward_) throw std::invalid_argument("forward: call finish first");
     if (seq_start.size() != n_past.size() + 1 || page_start.size() != seq_start.size())
       throw std::invalid_argument("plan: lengths of seq_start, n_past and page_start");
-    if (page_start.data()[0] != 0 || page_start.data()[n_past.size()] != (int64_t)page_table.size())
-      throw std::invalid_argument("plan: page_start");
-    for (size_t i = 0; i < n_past.size(); ++i)
-      if (page_start.data()[i] > page_start.data()[i + 1] || seq_start.data()[i] > seq_start.data()[i + 1])
-        throw std::invalid_argument("plan: starts must ascend");
-    const Batch batch = {(int)token_ids.size(), (int)n_past.size(),  (int)logits_rows.size(),
-                         token_ids.data(),      seq_start.data(),    n_past.data(),
-                         page_table.data(),     page_start.data(),   logits_rows.data()};
+    const Batch batch = {(int)token_ids.size(),  (int)n_past.size(), (int)logits_rows.size(),
+                         (int)page_table.size(), token_ids.data(),   seq_start.data(),
+                         n_past.data(),          page_table.data(),  page_start.data(),
+                         logits_rows.data()};
     float* logits;
     auto out = new_array(logits_rows.size(), network_.vocab_size, &logits);
     {
@@ -145,7 +144,8 @@ class Engine {
       throw std::invalid_argument("copy_page: page id out of range");
     uint16_t* data = kv_.memory.as<uint16_t>();
     if (source != target)
-      memcpy(data + target * kv_.page_values, data + source * kv_.page_values, kv_.page_values * sizeof(uint16_t));
+      memcpy(data + target * kv_.page_values, data + source * kv_.page_values,
+             kv_.page_values * sizeof(uint16_t));
   }
 
   // For tests: the values of a packed matrix, and one product with it.
@@ -184,7 +184,8 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
   const int n_rows = (int)x.shape(0), groups = w.k_padded / kGroup;
   const size_t stride = w.k_padded, wide = (size_t)w.n_tiles * kTile;
   std::vector<float> padded(n_rows * stride, 0.0f), result(n_rows * wide, 0.0f);
-  for (int r = 0; r < n_rows; ++r) memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
+  for (int r = 0; r < n_rows; ++r)
+    memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
     std::vector<int8_t> q(n_rows * stride);
     std::vector<float> scale(n_rows * groups), wsum32(n_rows * groups), wsum16(2 * n_rows * groups);
@@ -217,7 +218,8 @@ NB_MODULE(_native, m) {
   m.def("instruction_sets", &instruction_sets, "Names of the kernel sets this machine runs, widest first.");
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<int, const std::string&>(), nb::arg("n_threads"), nb::arg("isa"))
-      .def("add_matrix", &Engine::add_matrix, nb::arg("encoding"), nb::arg("data"), nb::arg("n"), nb::arg("k"))
+      .def("add_matrix", &Engine::add_matrix, nb::arg("encoding"), nb::arg("data"), nb::arg("n"),
+           nb::arg("k"))
       .def("add_vector", &Engine::add_vector)
       .def("add_register", &Engine::add_register)
       .def("add_rope", &Engine::add_rope)

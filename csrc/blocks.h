@@ -11,9 +11,9 @@ namespace unspool {
 namespace {
 
 struct Group {
-  uint8_t q[32];          // unsigned quants
-  uint16_t scale, min;    // float16: of the group (flat) or of its 256 values (two-level)
-  uint8_t sub[2];         // two-level: one per 32 or per 16 values
+  uint8_t q[32];        // unsigned quants
+  uint16_t scale, min;  // float16: of the group (flat) or of its 256 values (two-level)
+  uint8_t sub[2];       // two-level: one per 32 or per 16 values
   uint8_t submin[2];
 };
 
@@ -72,8 +72,7 @@ inline void group_q2_k(const uint8_t* b, int j, Group* g) {
 inline void group_q3_k(const uint8_t* b, int j, Group* g) {
   const uint8_t *high = b, *qs = b + 32 + 32 * (j / 4), *s = b + 96;
   g->scale = read_u16(b + 108);
-  for (int i = 0; i < 32; ++i)
-    g->q[i] = ((qs[i] >> (2 * (j % 4))) & 3) | (((high[i] >> j) & 1) << 2);
+  for (int i = 0; i < 32; ++i) g->q[i] = ((qs[i] >> (2 * (j % 4))) & 3) | (((high[i] >> j) & 1) << 2);
   for (int h = 0; h < 2; ++h) {
     const int i = 2 * j + h;
     const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
@@ -95,8 +94,7 @@ inline void group_q5_k(const uint8_t* b, int j, Group* g) {
   g->scale = read_u16(b);
   g->min = read_u16(b + 2) ^ 0x8000;
   k_scales(b + 4, j, &g->sub[0], &g->submin[0]);
-  for (int i = 0; i < 32; ++i)
-    g->q[i] = (j % 2 ? qs[i] >> 4 : qs[i] & 15) | (((high[i] >> j) & 1) << 4);
+  for (int i = 0; i < 32; ++i) g->q[i] = (j % 2 ? qs[i] >> 4 : qs[i] & 15) | (((high[i] >> j) & 1) << 4);
 }
 
 inline void group_q6_k(const uint8_t* b, int j, Group* g) {
@@ -161,13 +159,20 @@ inline void read_group(Encoding encoding, const uint8_t* row, int j, Group* g) {
       iq4(b + 2, g->q);
       break;
     }
-    case Encoding::kQ2_K: return group_q2_k(row + 84 * (j / 8), j % 8, g);
-    case Encoding::kQ3_K: return group_q3_k(row + 110 * (j / 8), j % 8, g);
-    case Encoding::kQ4_K: return group_q4_k(row + 144 * (j / 8), j % 8, g);
-    case Encoding::kQ5_K: return group_q5_k(row + 176 * (j / 8), j % 8, g);
-    case Encoding::kQ6_K: return group_q6_k(row + 210 * (j / 8), j % 8, g);
-    case Encoding::kIQ4_XS: return group_iq4_xs(row + 136 * (j / 8), j % 8, g);
-    default: break;
+    case Encoding::kQ2_K:
+      return group_q2_k(row + 84 * (j / 8), j % 8, g);
+    case Encoding::kQ3_K:
+      return group_q3_k(row + 110 * (j / 8), j % 8, g);
+    case Encoding::kQ4_K:
+      return group_q4_k(row + 144 * (j / 8), j % 8, g);
+    case Encoding::kQ5_K:
+      return group_q5_k(row + 176 * (j / 8), j % 8, g);
+    case Encoding::kQ6_K:
+      return group_q6_k(row + 210 * (j / 8), j % 8, g);
+    case Encoding::kIQ4_XS:
+      return group_iq4_xs(row + 136 * (j / 8), j % 8, g);
+    default:
+      break;
   }
 }
 

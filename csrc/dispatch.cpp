@@ -15,10 +15,18 @@ static bool has_avx512() {
          __builtin_cpu_supports("avx512vnni");
 }
 #else
-static bool has_avx2() { return false; }
-static bool has_avx512() { return false; }
-const Kernels* kernels_avx512() { return nullptr; }
-const Kernels* kernels_avx2() { return nullptr; }
+static bool has_avx2() {
+  return false;
+}
+static bool has_avx512() {
+  return false;
+}
+const Kernels* kernels_avx512() {
+  return nullptr;
+}
+const Kernels* kernels_avx2() {
+  return nullptr;
+}
 #endif
 
 const Kernels* select_kernels(const char* name) {

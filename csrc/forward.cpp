@@ -26,26 +26,48 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   next_.reset(new std::atomic<int>[network.instructions.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
   for (const auto& op : network.instructions)
-    if (op.kind == OpKind::kAttention)
-      block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
+    if (op.kind == OpKind::kAttention) block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
 }
 
-void Forward::check(const Batch& b) const {
-  auto require = [](bool good, const char* what) {
-    if (!good) throw std::invalid_argument(what);
-  };
-  require(b.n_rows > 0 && b.seq_start[0] == 0 && b.seq_start[b.n_sequences] == b.n_rows, "plan: seq_start");
+namespace {
+
+void require(bool good, const char* what) {
+  if (!good) throw std::invalid_argument(what);
+}
+
+void check_starts(const int32_t* starts, int n, int end, const char* what) {
+  require(starts[0] == 0 && starts[n] == end, what);
+  for (int i = 0; i < n; ++i) require(starts[i] <= starts[i + 1], what);
+}
+
+}  // namespace
+
+// A plan comes from our own engine, so a bad one is our mistake; but it must never reach memory.
+void Forward::check(const Batch& b) {
+  check_starts(b.seq_start, b.n_sequences, b.n_rows, "plan: seq_start");
+  check_starts(b.page_start, b.n_sequences, b.n_table, "plan: page_start");
+  for (int i = 0; i < b.n_table; ++i)
+    require(b.page_table[i] >= 0 && b.page_table[i] < kv_.n_pages, "plan: page id out of range");
+  written_.resize(kv_.n_pages, 0);
+  ++epoch_;
   for (int s = 0; s < b.n_sequences; ++s) {
-    const int n = b.seq_start[s + 1] - b.seq_start[s], pages = b.page_start[s + 1] - b.page_start[s];
-    require(n > 0 && b.n_past[s] >= 0, "plan: an empty sequence or a negative n_past");
-    require((int64_t)pages * kv_.page_size >= (int64_t)b.n_past[s] + n, "plan: page table too short");
-    for (int i = b.page_start[s]; i < b.page_start[s + 1]; ++i)
-      require(b.page_table[i] >= 0 && b.page_table[i] < kv_.n_pages, "plan: page id out of range");
+    const int64_t n = b.seq_start[s + 1] - b.seq_start[s], past = b.n_past[s];
+    const int64_t covered = (int64_t)(b.page_start[s + 1] - b.page_start[s]) * kv_.page_size;
+    require(past >= 0, "plan: n_past is negative");
+    require(past + n <= network_.context_length, "plan: a sequence is longer than the context");
+    require(past + n <= covered, "plan: a page table does not cover its sequence");
+    for (int64_t i = past / kv_.page_size; n > 0 && i <= (past + n - 1) / kv_.page_size; ++i) {
+      int64_t& mark = written_[b.page_table[b.page_start[s] + i]];
+      require(mark != epoch_, "plan: a page is written twice");
+      mark = epoch_;
+    }
   }
   for (int r = 0; r < b.n_rows; ++r)
     require(b.token_ids[r] >= 0 && b.token_ids[r] < network_.vocab_size, "plan: token id out of range");
-  for (int w = 0; w < b.n_wanted; ++w)
+  for (int w = 0; w < b.n_wanted; ++w) {
     require(b.logits_rows[w] >= 0 && b.logits_rows[w] < b.n_rows, "plan: logits row out of range");
+    require(w == 0 || b.logits_rows[w] > b.logits_rows[w - 1], "plan: logits rows must ascend");
+  }
 }
 
 // Buffers only grow, and only here.
@@ -85,8 +107,8 @@ void Forward::prepare(const Batch& b) {
     const int first = b.seq_start[s], n = b.seq_start[s + 1] - first;
     for (int i = 0; i < n; ++i) positions_[first + i] = b.n_past[s] + i;
     for (int i = 0; i < n; i += block_rows_)
-      blocks_.push_back({first + i, std::min(block_rows_, n - i), b.n_past[s] + i,
-                         b.page_table + b.page_start[s]});
+      blocks_.push_back(
+          {first + i, std::min(block_rows_, n - i), b.n_past[s] + i, b.page_table + b.page_start[s]});
     max_segments_ = std::max(max_segments_, (b.n_past[s] + n - 1) / kSegment + 1);
   }
   for (size_t i = 0; i < network_.instructions.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
@@ -106,13 +128,15 @@ void Forward::range(int n, int thread, int* first, int* last) const {
 
 void Forward::run(const Batch& batch, float* logits) {
   check(batch);
+  if (batch.n_rows == 0) return;
   batch_ = &batch;
   logits_ = logits;
   prepare(batch);
   pool_.run([](void* self, int thread) { static_cast<Forward*>(self)->walk(thread); }, this);
   if (pad_logits_)
     for (int w = 0; w < batch.n_wanted; ++w)
-      memcpy(logits + (size_t)w * network_.vocab_size, rows(kLogits).row(w), network_.vocab_size * sizeof(float));
+      memcpy(logits + (size_t)w * network_.vocab_size, rows(kLogits).row(w),
+             network_.vocab_size * sizeof(float));
 }
 
 void Forward::walk(int thread) {
@@ -130,9 +154,12 @@ void Forward::execute(size_t index, int thread) {
   int first, last;
   range(row_count(op), thread, &first, &last);
   switch (op.kind) {
-    case OpKind::kLinear: return linear(op, next_[index]);
-    case OpKind::kAttention: return attention(op, next_[index], thread);
-    case OpKind::kSelect: return select(op, first, last);
+    case OpKind::kLinear:
+      return linear(op, next_[index]);
+    case OpKind::kAttention:
+      return attention(op, next_[index], thread);
+    case OpKind::kSelect:
+      return select(op, first, last);
     default:
       for (int row = first; row < last; ++row) row_op(op, row);
   }
@@ -184,7 +211,8 @@ void Forward::fill_rope_tables(int first, int last) {
 
 void Forward::rope_row(const Instruction& op, int row) {
   const int half = (int)network_.ropes[op.table].inv_freq.size();
-  const float *c = cos_[op.table].data() + (size_t)row * half, *s = sin_[op.table].data() + (size_t)row * half;
+  const float *c = cos_[op.table].data() + (size_t)row * half,
+              *s = sin_[op.table].data() + (size_t)row * half;
   float* x = rows(op.x).row(row);
   for (int head = 0; head < network_.registers[op.x].width; head += op.group) {
     float* h = x + head;
@@ -207,15 +235,23 @@ void Forward::row_op(const Instruction& op, int row) {
       if (op.factor != 1.0f) kernels_.scale(out, out, width, op.factor);
       break;
     case OpKind::kNorm:
-      kernels_.rms_norm(rows(op.x).row(row), network_.vectors[op.weight].data(), out, width, op.group, op.factor);
+      kernels_.rms_norm(rows(op.x).row(row), network_.vectors[op.weight].data(), out, width, op.group,
+                        op.factor);
       break;
     case OpKind::kGated:
       kernels_.gated(rows(op.x).row(row), rows(op.y).row(row), out, width, op.gate);
       break;
-    case OpKind::kAdd: kernels_.add(rows(op.x).row(row), rows(op.y).row(row), out, width); break;
-    case OpKind::kScale: kernels_.scale(rows(op.x).row(row), out, width, op.factor); break;
-    case OpKind::kSoftCap: kernels_.softcap(rows(op.x).row(row), out, width, op.factor); break;
-    default: break;
+    case OpKind::kAdd:
+      kernels_.add(rows(op.x).row(row), rows(op.y).row(row), out, width);
+      break;
+    case OpKind::kScale:
+      kernels_.scale(rows(op.x).row(row), out, width, op.factor);
+      break;
+    case OpKind::kSoftCap:
+      kernels_.softcap(rows(op.x).row(row), out, width, op.factor);
+      break;
+    default:
+      break;
   }
   if (op.quantize) kernels_.quantize(out, row, acts(op.out));
 }
@@ -238,7 +274,8 @@ void Forward::attention(const Instruction& op, std::atomic<int>& next, int threa
     for (int h = 0; h < op.n_kv_heads; ++h)
       kernels_.store_kv(k.row(row) + h * kv_.head_dim, v.row(row) + h * kv_.head_dim,
                         kv_.head(op.layer, 0, h) + page * kv_.page_values,
-                        kv_.head(op.layer, 1, h) + page * kv_.page_values, position % kv_.page_size, op.shape);
+                        kv_.head(op.layer, 1, h) + page * kv_.page_values, position % kv_.page_size,
+                        op.shape);
   }
   const int whole = (int)blocks_.size() * op.n_kv_heads * head_chunks(op);
   // Few queries over a long context are split by segment; the arithmetic is the same either way.
@@ -258,8 +295,8 @@ void Forward::attention(const Instruction& op, std::atomic<int>& next, int threa
   const size_t part = partial_floats(kv_.head_padded);
   for (int row = first; row < last; ++row) {
     for (int h = 0; split && h < op.n_heads; ++h)
-      kernels_.merge(op.shape, partial_.as<float>() + ((size_t)row * op.n_heads + h) * max_segments_ * part, part,
-                     positions_[row] / kSegment + 1, out.row(row) + h * kv_.head_dim);
+      kernels_.merge(op.shape, partial_.as<float>() + ((size_t)row * op.n_heads + h) * max_segments_ * part,
+                     part, positions_[row] / kSegment + 1, out.row(row) + h * kv_.head_dim);
     if (op.quantize) kernels_.quantize(out.row(row), row, acts(op.out));
   }
 }

@@ -10,9 +10,9 @@
 
 namespace unspool {
 
-// Mirrors types.Plan: R rows, B sequences, W wanted rows.
+// Mirrors types.Plan: R rows, B sequences, W wanted rows, P page-table entries (n_table).
 struct Batch {
-  int n_rows, n_sequences, n_wanted;
+  int n_rows, n_sequences, n_wanted, n_table;
   const int32_t *token_ids, *seq_start, *n_past, *page_table, *page_start, *logits_rows;
 };
 
@@ -45,7 +45,7 @@ class Forward {
     const int32_t* pages;
   };
 
-  void check(const Batch& batch) const;
+  void check(const Batch& batch);
   void prepare(const Batch& batch);
   void walk(int thread);
   void execute(size_t index, int thread);
@@ -72,15 +72,18 @@ class Forward {
   Memory padded_logits_;  // when the vocabulary is no multiple of 16
   bool pad_logits_ = false;
 
+  std::vector<int64_t> written_;  // (n_pages,) the epoch in which a plan last wrote the page
+  int64_t epoch_ = 0;
+
   int capacity_ = 0;  // rows the buffers hold
   std::vector<Memory> data_, quantized_;
   std::vector<Acts> acts_;
-  std::vector<int32_t> positions_;               // (R,)
-  std::vector<std::vector<float>> cos_, sin_;    // per rope: (R, n / 2)
+  std::vector<int32_t> positions_;             // (R,)
+  std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   std::vector<Block> blocks_;
   int block_rows_ = 0, max_segments_ = 1;
   Memory partial_;
-  std::unique_ptr<std::atomic<int>[]> next_;     // work counter of each instruction
+  std::unique_ptr<std::atomic<int>[]> next_;  // work counter of each instruction
 };
 
 }  // namespace unspool

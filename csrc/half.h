@@ -12,7 +12,9 @@ inline float bits_to_f32(uint32_t bits) {
   return out;
 }
 
-inline float bf16_to_f32(uint16_t x) { return bits_to_f32((uint32_t)x << 16); }
+inline float bf16_to_f32(uint16_t x) {
+  return bits_to_f32((uint32_t)x << 16);
+}
 
 inline float f16_to_f32(uint16_t x) {
   const uint32_t sign = (uint32_t)(x & 0x8000u) << 16;

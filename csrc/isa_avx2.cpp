@@ -1,6 +1,10 @@
 #define UNSPOOL_ISA isa_avx2
 #define UNSPOOL_ISA_NAME "avx2"
+
 #include "simd/avx2.h"
+
 #include "kernels/table.h"
 
-const unspool::Kernels* unspool::kernels_avx2() { return &isa_avx2::kTable; }
+const unspool::Kernels* unspool::kernels_avx2() {
+  return &isa_avx2::kTable;
+}

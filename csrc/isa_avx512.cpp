@@ -1,6 +1,10 @@
 #define UNSPOOL_ISA isa_avx512
 #define UNSPOOL_ISA_NAME "avx512"
+
 #include "simd/avx512.h"
+
 #include "kernels/table.h"
 
-const unspool::Kernels* unspool::kernels_avx512() { return &isa_avx512::kTable; }
+const unspool::Kernels* unspool::kernels_avx512() {
+  return &isa_avx512::kTable;
+}

@@ -1,6 +1,10 @@
 #define UNSPOOL_ISA isa_portable
 #define UNSPOOL_ISA_NAME "portable"
+
 #include "simd/portable.h"
+
 #include "kernels/table.h"
 
-const unspool::Kernels* unspool::kernels_portable() { return &isa_portable::kTable; }
+const unspool::Kernels* unspool::kernels_portable() {
+  return &isa_portable::kTable;
+}

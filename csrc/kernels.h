@@ -19,19 +19,21 @@ struct Query {
 
 struct AttentionShape {
   int head_dim;
-  int head_padded;     // head_dim rounded up to 16
-  int page_size;       // tokens a page, a multiple of 16 up to kSegment
+  int head_padded;  // head_dim rounded up to 16
+  int page_size;    // tokens a page, a multiple of 16 up to kSegment
   float scale;
   float softcap;       // 0: none
   int window;          // 0: none
   size_t page_stride;  // f16 values between the same kv head of consecutive pages
 };
 
-constexpr int kSegment = 128;    // tokens: a context is reduced in segments at absolute positions
-constexpr int kMaxQueries = 8;   // query vectors that share one pass over K and V
+constexpr int kSegment = 128;   // tokens: a context is reduced in segments at absolute positions
+constexpr int kMaxQueries = 8;  // query vectors that share one pass over K and V
 constexpr int kMaxHeadDim = 512;
 
-inline size_t partial_floats(int head_padded) { return (size_t)head_padded + 16; }
+inline size_t partial_floats(int head_padded) {
+  return (size_t)head_padded + 16;
+}
 
 struct Kernels {
   const char* name;
@@ -67,7 +69,7 @@ struct Kernels {
                 float* out);
 };
 
-const Kernels* kernels_avx512();    // null when not built for this processor family
+const Kernels* kernels_avx512();  // null when not built for this processor family
 const Kernels* kernels_avx2();
 const Kernels* kernels_portable();
 

@@ -9,7 +9,9 @@ namespace unspool {
 
 namespace {
 
-size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
+size_t round_up(size_t x, size_t to) {
+  return (x + to - 1) / to * to;
+}
 
 struct RepackJob {
   Encoding encoding;

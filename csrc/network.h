@@ -12,7 +12,18 @@
 
 namespace unspool {
 
-enum class OpKind : uint8_t { kEmbed, kNorm, kLinear, kRope, kAttention, kGated, kAdd, kScale, kSoftCap, kSelect };
+enum class OpKind : uint8_t {
+  kEmbed,
+  kNorm,
+  kLinear,
+  kRope,
+  kAttention,
+  kGated,
+  kAdd,
+  kScale,
+  kSoftCap,
+  kSelect
+};
 
 constexpr int kNone = -1;
 constexpr int kLogits = -2;  // the caller's (W, V) array in place of a register
@@ -65,6 +76,7 @@ struct Network {
   std::vector<RopeTable> ropes;
   std::vector<Instruction> instructions;
   int vocab_size = 0;
+  int context_length = 0;
 
   // Throws std::invalid_argument when the encoding and sizes do not fit the bytes given.
   int add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k, Pool& pool);

@@ -41,12 +41,12 @@ struct Packed {
 
 // Activations of a linear layer, quantized to 8 bits per row and group of 32.
 struct Acts {
-  int8_t* q = nullptr;        // [rows][k_padded]
-  float* scale = nullptr;     // [rows][k_padded / 32]
-  int32_t* sum32 = nullptr;   // [rows][k_padded / 32] sums of q
-  int32_t* sum16 = nullptr;   // [rows][k_padded / 16]
-  float* wsum32 = nullptr;    // scale * sum32
-  float* wsum16 = nullptr;    // scale * sum16
+  int8_t* q = nullptr;       // [rows][k_padded]
+  float* scale = nullptr;    // [rows][k_padded / 32]
+  int32_t* sum32 = nullptr;  // [rows][k_padded / 32] sums of q
+  int32_t* sum16 = nullptr;  // [rows][k_padded / 16]
+  float* wsum32 = nullptr;   // scale * sum32
+  float* wsum16 = nullptr;   // scale * sum16
   int k_padded = 0;
 };
 

@@ -40,9 +40,13 @@ const Kind* find_kind(Encoding encoding) {
   return nullptr;
 }
 
-size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
+size_t round_up(size_t x, size_t to) {
+  return (x + to - 1) / to * to;
+}
 
-int float_bytes(Store store) { return store == Store::kF32 ? 4 : 2; }
+int float_bytes(Store store) {
+  return store == Store::kF32 ? 4 : 2;
+}
 
 // Interleaved position of value i (of 32) of lane r within a group.
 void put_quants(const Packed& p, const uint8_t q[32], int lane, uint8_t* group) {
@@ -76,7 +80,8 @@ void put_group(const Packed& p, const Group& g, int j, int lane, uint8_t* tile) 
 
 void repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) {
   const int bytes = float_bytes(p.store);
-  for (int i = 0; i < p.k; ++i) memcpy(tile + (size_t)(i * kTile + lane) * bytes, row + (size_t)i * bytes, bytes);
+  for (int i = 0; i < p.k; ++i)
+    memcpy(tile + (size_t)(i * kTile + lane) * bytes, row + (size_t)i * bytes, bytes);
 }
 
 }  // namespace

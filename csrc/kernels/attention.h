@@ -216,7 +216,8 @@ static void merge(const AttentionShape& shape, const float* partial, size_t segm
   Running total = {-INFINITY, 0.0f};
   for (int s = 0; s < n_segments; ++s) {
     const float* part = partial + s * segment_stride;
-    fold_segment(shape.head_padded, &total, acc, {part[shape.head_padded], part[shape.head_padded + 1]}, part);
+    fold_segment(shape.head_padded, &total, acc, {part[shape.head_padded], part[shape.head_padded + 1]},
+                 part);
   }
   write_out(shape, total, acc, out);
 }

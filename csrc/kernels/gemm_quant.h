@@ -100,8 +100,8 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, int
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         switch (rows) {
-#define UNSPOOL_ROWS(NR) \
-  case NR:               \
+#define UNSPOOL_ROWS(NR)                                                                    \
+  case NR:                                                                                  \
     quant_tile<BITS, GROUP, TWO_LEVEL, MIN, NR>(w, tile, x, row, out, t, bias, accumulate); \
     break;
           UNSPOOL_ROWS(1)
@@ -121,7 +121,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, int
 
 static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
                        const float* bias, bool accumulate) {
-#define UNSPOOL_KIND(BITS, GROUP, TWO, MIN)                                                       \
+#define UNSPOOL_KIND(BITS, GROUP, TWO, MIN)                                                                 \
   if ((w.store == Store::kU4) == (BITS == 4) && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
   return quant_rows<BITS, GROUP, TWO, MIN>(w, tile0, tile1, x, row0, row1, out, bias, accumulate)
   UNSPOOL_KIND(4, 32, false, false);  // Q4_0

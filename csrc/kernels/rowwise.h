@@ -5,7 +5,9 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-static inline int lanes_left(int n, int i) { return n - i < 16 ? n - i : 16; }
+static inline int lanes_left(int n, int i) {
+  return n - i < 16 ? n - i : 16;
+}
 
 static inline F load_up_to(const float* p, int lanes) {
   if (lanes == 16) return f_load(p);

@@ -1,11 +1,14 @@
 // Included once per instruction set, after its simd header: all kernels and their table.
 #pragma once
 #include "../kernels.h"
+
+// clang-format off: each of these uses what the ones before it define.
 #include "math.h"
 #include "gemm_quant.h"
 #include "gemm_float.h"
 #include "rowwise.h"
 #include "attention.h"
+// clang-format on
 
 namespace unspool {
 namespace UNSPOOL_ISA {

@@ -14,22 +14,40 @@ struct I {
 };
 using W = I;
 
-static inline F f_zero() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
-static inline F f_set1(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
-static inline F f_load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+static inline F f_zero() {
+  return {_mm256_setzero_ps(), _mm256_setzero_ps()};
+}
+static inline F f_set1(float x) {
+  return {_mm256_set1_ps(x), _mm256_set1_ps(x)};
+}
+static inline F f_load(const float* p) {
+  return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)};
+}
 static inline void f_store(float* p, F a) {
   _mm256_storeu_ps(p, a.lo);
   _mm256_storeu_ps(p + 8, a.hi);
 }
-static inline F f_add(F a, F b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
-static inline F f_sub(F a, F b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
-static inline F f_mul(F a, F b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
-static inline F f_div(F a, F b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+static inline F f_add(F a, F b) {
+  return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)};
+}
+static inline F f_sub(F a, F b) {
+  return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)};
+}
+static inline F f_mul(F a, F b) {
+  return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)};
+}
+static inline F f_div(F a, F b) {
+  return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)};
+}
 static inline F f_fma(F a, F b, F c) {
   return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
 }
-static inline F f_max(F a, F b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
-static inline F f_min(F a, F b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+static inline F f_max(F a, F b) {
+  return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)};
+}
+static inline F f_min(F a, F b) {
+  return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)};
+}
 static inline F f_abs(F a) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
   return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
@@ -47,7 +65,9 @@ static inline __m256 half_bf16(const uint16_t* p) {
   return _mm256_castsi256_ps(
       _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16));
 }
-static inline F f_load_bf16(const uint16_t* p) { return {half_bf16(p), half_bf16(p + 8)}; }
+static inline F f_load_bf16(const uint16_t* p) {
+  return {half_bf16(p), half_bf16(p + 8)};
+}
 static inline F f_load_u8(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p))),
           _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8))))};
@@ -80,10 +100,18 @@ static inline F f_keep(F a, int first, int last, float fill) {
   return {half_keep(a.lo, first, last, fill), half_keep(a.hi, first - 8, last - 8, fill)};
 }
 
-static inline I i_set1(int x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
-static inline F f_from_i(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
-static inline I i_round(F a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
-static inline I i_add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+static inline I i_set1(int x) {
+  return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)};
+}
+static inline F f_from_i(I a) {
+  return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)};
+}
+static inline I i_round(F a) {
+  return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)};
+}
+static inline I i_add(I a, I b) {
+  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
 static inline int i_sum(I a) {
   const __m256i h = _mm256_add_epi32(a.lo, a.hi);
   __m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
@@ -102,13 +130,19 @@ static inline void i_store_i8(int8_t* p, I a) {
 static inline __m256 half_pow2(__m256i a) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(127)), 23));
 }
-static inline F f_pow2(I a) { return {half_pow2(a.lo), half_pow2(a.hi)}; }
+static inline F f_pow2(I a) {
+  return {half_pow2(a.lo), half_pow2(a.hi)};
+}
 
 static inline W w_load(const uint8_t* p) {
   return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)(p + 32))};
 }
-static inline __m256i half_low(__m256i a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
-static inline W w_low(W a) { return {half_low(a.lo), half_low(a.hi)}; }
+static inline __m256i half_low(__m256i a) {
+  return _mm256_and_si256(a, _mm256_set1_epi8(15));
+}
+static inline W w_low(W a) {
+  return {half_low(a.lo), half_low(a.hi)};
+}
 static inline W w_high(W a) {
   return {half_low(_mm256_srli_epi16(a.lo, 4)), half_low(_mm256_srli_epi16(a.hi, 4))};
 }

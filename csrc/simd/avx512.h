@@ -10,18 +10,42 @@ using F = __m512;   // 16 float32
 using I = __m512i;  // 16 int32
 using W = __m512i;  // 64 unsigned bytes: lane r holds 4 consecutive inputs of output row r
 
-static inline F f_zero() { return _mm512_setzero_ps(); }
-static inline F f_set1(float x) { return _mm512_set1_ps(x); }
-static inline F f_load(const float* p) { return _mm512_loadu_ps(p); }
-static inline void f_store(float* p, F a) { _mm512_storeu_ps(p, a); }
-static inline F f_add(F a, F b) { return _mm512_add_ps(a, b); }
-static inline F f_sub(F a, F b) { return _mm512_sub_ps(a, b); }
-static inline F f_mul(F a, F b) { return _mm512_mul_ps(a, b); }
-static inline F f_div(F a, F b) { return _mm512_div_ps(a, b); }
-static inline F f_fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
-static inline F f_max(F a, F b) { return _mm512_max_ps(a, b); }
-static inline F f_min(F a, F b) { return _mm512_min_ps(a, b); }
-static inline F f_abs(F a) { return _mm512_abs_ps(a); }
+static inline F f_zero() {
+  return _mm512_setzero_ps();
+}
+static inline F f_set1(float x) {
+  return _mm512_set1_ps(x);
+}
+static inline F f_load(const float* p) {
+  return _mm512_loadu_ps(p);
+}
+static inline void f_store(float* p, F a) {
+  _mm512_storeu_ps(p, a);
+}
+static inline F f_add(F a, F b) {
+  return _mm512_add_ps(a, b);
+}
+static inline F f_sub(F a, F b) {
+  return _mm512_sub_ps(a, b);
+}
+static inline F f_mul(F a, F b) {
+  return _mm512_mul_ps(a, b);
+}
+static inline F f_div(F a, F b) {
+  return _mm512_div_ps(a, b);
+}
+static inline F f_fma(F a, F b, F c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+static inline F f_max(F a, F b) {
+  return _mm512_max_ps(a, b);
+}
+static inline F f_min(F a, F b) {
+  return _mm512_min_ps(a, b);
+}
+static inline F f_abs(F a) {
+  return _mm512_abs_ps(a);
+}
 
 static inline F f_load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
@@ -50,7 +74,9 @@ static inline float f_sum(F a) {
   const __m128 s = fold_add(a);
   return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
-static inline float f_max_lane(F a) { return _mm512_reduce_max_ps(a); }
+static inline float f_max_lane(F a) {
+  return _mm512_reduce_max_ps(a);
+}
 
 // Lanes in [first, last) keep a, the others become fill.
 static inline F f_keep(F a, int first, int last, float fill) {
@@ -59,20 +85,38 @@ static inline F f_keep(F a, int first, int last, float fill) {
   return _mm512_mask_mov_ps(_mm512_set1_ps(fill), (__mmask16)(upto & ~below), a);
 }
 
-static inline I i_set1(int x) { return _mm512_set1_epi32(x); }
-static inline F f_from_i(I a) { return _mm512_cvtepi32_ps(a); }
-static inline I i_round(F a) { return _mm512_cvtps_epi32(a); }
-static inline I i_add(I a, I b) { return _mm512_add_epi32(a, b); }
-static inline int i_sum(I a) { return _mm512_reduce_add_epi32(a); }
-static inline void i_store_i8(int8_t* p, I a) { _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(a)); }
+static inline I i_set1(int x) {
+  return _mm512_set1_epi32(x);
+}
+static inline F f_from_i(I a) {
+  return _mm512_cvtepi32_ps(a);
+}
+static inline I i_round(F a) {
+  return _mm512_cvtps_epi32(a);
+}
+static inline I i_add(I a, I b) {
+  return _mm512_add_epi32(a, b);
+}
+static inline int i_sum(I a) {
+  return _mm512_reduce_add_epi32(a);
+}
+static inline void i_store_i8(int8_t* p, I a) {
+  _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(a));
+}
 // 2 to the power a, for a in [-126, 127].
 static inline F f_pow2(I a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(127)), 23));
 }
 
-static inline W w_load(const uint8_t* p) { return _mm512_loadu_si512(p); }
-static inline W w_low(W a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
-static inline W w_high(W a) { return _mm512_and_si512(_mm512_srli_epi16(a, 4), _mm512_set1_epi8(15)); }
+static inline W w_load(const uint8_t* p) {
+  return _mm512_loadu_si512(p);
+}
+static inline W w_low(W a) {
+  return _mm512_and_si512(a, _mm512_set1_epi8(15));
+}
+static inline W w_high(W a) {
+  return _mm512_and_si512(_mm512_srli_epi16(a, 4), _mm512_set1_epi8(15));
+}
 
 // acc[r] += sum over 4 bytes of w[4 r + b] * quad[b]: unsigned weights by signed activations.
 static inline I i_quad(const int8_t* quad) {
@@ -80,8 +124,12 @@ static inline I i_quad(const int8_t* quad) {
   __builtin_memcpy(&bits, quad, 4);
   return _mm512_set1_epi32(bits);
 }
-static inline I i_dot4(I acc, W w, I quad) { return _mm512_dpbusd_epi32(acc, w, quad); }
-static inline I i_dot8(I acc, W w, I quad) { return _mm512_dpbusd_epi32(acc, w, quad); }
+static inline I i_dot4(I acc, W w, I quad) {
+  return _mm512_dpbusd_epi32(acc, w, quad);
+}
+static inline I i_dot8(I acc, W w, I quad) {
+  return _mm512_dpbusd_epi32(acc, w, quad);
+}
 
 }  // namespace UNSPOOL_ISA
 }  // namespace unspool

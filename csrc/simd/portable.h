@@ -19,31 +19,65 @@ struct W {
   uint8_t v[64];
 };
 
-#define UNSPOOL_LANES(expression)             \
-  F out;                                      \
+#define UNSPOOL_LANES(expression)                       \
+  F out;                                                \
   for (int i = 0; i < 16; ++i) out.v[i] = (expression); \
   return out
 
-static inline F f_set1(float x) { UNSPOOL_LANES(x); }
-static inline F f_zero() { return f_set1(0.0f); }
-static inline F f_load(const float* p) { UNSPOOL_LANES(p[i]); }
-static inline void f_store(float* p, F a) { memcpy(p, a.v, sizeof a.v); }
-static inline F f_add(F a, F b) { UNSPOOL_LANES(a.v[i] + b.v[i]); }
-static inline F f_sub(F a, F b) { UNSPOOL_LANES(a.v[i] - b.v[i]); }
-static inline F f_mul(F a, F b) { UNSPOOL_LANES(a.v[i] * b.v[i]); }
-static inline F f_div(F a, F b) { UNSPOOL_LANES(a.v[i] / b.v[i]); }
-static inline F f_fma(F a, F b, F c) { UNSPOOL_LANES(a.v[i] * b.v[i] + c.v[i]); }
-static inline F f_max(F a, F b) { UNSPOOL_LANES(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
-static inline F f_min(F a, F b) { UNSPOOL_LANES(a.v[i] < b.v[i] ? a.v[i] : b.v[i]); }
-static inline F f_abs(F a) { UNSPOOL_LANES(a.v[i] < 0 ? -a.v[i] : a.v[i]); }
-static inline F f_load_f16(const uint16_t* p) { UNSPOOL_LANES(f16_to_f32(p[i])); }
-static inline F f_load_bf16(const uint16_t* p) { UNSPOOL_LANES(bf16_to_f32(p[i])); }
-static inline F f_load_u8(const uint8_t* p) { UNSPOOL_LANES((float)p[i]); }
-static inline F f_load_i8(const uint8_t* p) { UNSPOOL_LANES((float)(int8_t)p[i]); }
+static inline F f_set1(float x) {
+  UNSPOOL_LANES(x);
+}
+static inline F f_zero() {
+  return f_set1(0.0f);
+}
+static inline F f_load(const float* p) {
+  UNSPOOL_LANES(p[i]);
+}
+static inline void f_store(float* p, F a) {
+  memcpy(p, a.v, sizeof a.v);
+}
+static inline F f_add(F a, F b) {
+  UNSPOOL_LANES(a.v[i] + b.v[i]);
+}
+static inline F f_sub(F a, F b) {
+  UNSPOOL_LANES(a.v[i] - b.v[i]);
+}
+static inline F f_mul(F a, F b) {
+  UNSPOOL_LANES(a.v[i] * b.v[i]);
+}
+static inline F f_div(F a, F b) {
+  UNSPOOL_LANES(a.v[i] / b.v[i]);
+}
+static inline F f_fma(F a, F b, F c) {
+  UNSPOOL_LANES(a.v[i] * b.v[i] + c.v[i]);
+}
+static inline F f_max(F a, F b) {
+  UNSPOOL_LANES(a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+}
+static inline F f_min(F a, F b) {
+  UNSPOOL_LANES(a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
+}
+static inline F f_abs(F a) {
+  UNSPOOL_LANES(a.v[i] < 0 ? -a.v[i] : a.v[i]);
+}
+static inline F f_load_f16(const uint16_t* p) {
+  UNSPOOL_LANES(f16_to_f32(p[i]));
+}
+static inline F f_load_bf16(const uint16_t* p) {
+  UNSPOOL_LANES(bf16_to_f32(p[i]));
+}
+static inline F f_load_u8(const uint8_t* p) {
+  UNSPOOL_LANES((float)p[i]);
+}
+static inline F f_load_i8(const uint8_t* p) {
+  UNSPOOL_LANES((float)(int8_t)p[i]);
+}
 static inline F f_keep(F a, int first, int last, float fill) {
   UNSPOOL_LANES(i >= first && i < last ? a.v[i] : fill);
 }
-static inline F f_from_i(I a) { UNSPOOL_LANES((float)a.v[i]); }
+static inline F f_from_i(I a) {
+  UNSPOOL_LANES((float)a.v[i]);
+}
 static inline F f_pow2(I a) {
   F out;
   for (int i = 0; i < 16; ++i) {
@@ -114,7 +148,9 @@ static inline I i_dot8(I acc, const W& w, const I& quad) {
   }
   return acc;
 }
-static inline I i_dot4(I acc, const W& w, const I& quad) { return i_dot8(acc, w, quad); }
+static inline I i_dot4(I acc, const W& w, const I& quad) {
+  return i_dot8(acc, w, quad);
+}
 
 #undef UNSPOOL_LANES
 

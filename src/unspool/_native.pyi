@@ -43,13 +43,20 @@ class Engine:
     def softcap(self, out: int, x: int, cap: float, selected: bool) -> None: ...
     def select(self, out: int, x: int) -> None: ...
     def finish(
-        self, vocab_size: int, n_layers: int, n_kv_heads: int, head_dim: int, n_pages: int, page_size: int
+        self,
+        vocab_size: int,
+        context_length: int,
+        n_layers: int,
+        n_kv_heads: int,
+        head_dim: int,
+        n_pages: int,
+        page_size: int,
     ) -> None:
         """Close the list of instructions and reserve KV pages (memory is taken as pages are written)."""
     def forward(
         self, token_ids: I32, seq_start: I32, n_past: I32, page_table: I32, page_start: I32, logits_rows: I32
     ) -> F32:
-        """Fields of `types.Plan`; returns (W, V). ValueError when an id or index is out of range."""
+        """Fields of `types.Plan`; returns (W, V). ValueError when the plan breaks its rules."""
     def copy_page(self, source: int, target: int) -> None: ...
     def unpack(self, matrix: int) -> F32:
         """Values (n, k) of a packed matrix; for tests."""

@@ -12,8 +12,8 @@ from tiny_models import TINY_SPECS, TinySpec, tiny_source
 
 from unspool.runners.base import Runner
 
-N_PAGES, PAGE_SIZE = 24, 8
-LENGTHS = (21, 8, 3, 1, 13)  # the first is longer than every window; 8 ends on a page's last slot
+N_PAGES, PAGE_SIZE = 24, 16
+LENGTHS = (42, 16, 3, 1, 27)  # the first is longer than every window; 16 ends on a page's last slot
 
 
 @pytest.fixture(params=RUNNERS)
@@ -67,9 +67,9 @@ def test_a_row_is_bit_identical_alone_and_in_random_batches_chunks_and_pages(run
                 assert np.array_equal(row, expected[sequence][position]), (seed, sequence, position)
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5, 7, 8, 9, 16, 20])
+@pytest.mark.parametrize("chunk", [1, 2, 5, 7, 8, 9, 15, 16, 17, 40])
 def test_every_split_of_a_prompt_gives_the_same_bits(small_runner, chunk):
-    (tokens,) = random_sequences(2, small_runner.vocab_size, (21,))
+    (tokens,) = random_sequences(2, small_runner.vocab_size, (42,))
     whole = small_runner.forward(make_plan([Part(tokens, 0, [5, 2, 7])]))
     pieces = [
         small_runner.forward(make_plan([Part(tokens[start : start + chunk], start, [9, 0, 4])]))
@@ -92,19 +92,19 @@ def test_a_decode_row_is_bit_identical_in_batches_of_any_size(small_runner, n_se
 def test_logits_of_some_rows_equal_those_rows_of_all(runner):
     parts = [
         Part(tokens, 0, [3 * b, 3 * b + 1, 3 * b + 2])
-        for b, tokens in enumerate(random_sequences(4, runner.vocab_size, (9, 4, 17)))
+        for b, tokens in enumerate(random_sequences(4, runner.vocab_size, (18, 7, 35)))
     ]
     full = runner.forward(make_plan(parts))
-    for wanted in ([], [0], [29], [8, 12, 29], list(range(30))):
+    for wanted in ([], [0], [59], [17, 24, 59], list(range(60))):
         assert np.array_equal(runner.forward(make_plan(parts, wanted)), full[wanted])
 
 
 def test_a_later_row_never_changes_an_earlier_one(runner):
-    tokens, other = random_sequences(5, runner.vocab_size, (12, 12))
+    tokens, other = random_sequences(5, runner.vocab_size, (24, 24))
     first = runner.forward(make_plan([Part(tokens, 0, [0, 1])]))
-    second = runner.forward(make_plan([Part(tokens[:6] + other[6:], 0, [0, 1])]))
-    assert np.array_equal(first[:6], second[:6])
-    assert not np.array_equal(first[6:], second[6:])
+    second = runner.forward(make_plan([Part(tokens[:12] + other[12:], 0, [0, 1])]))
+    assert np.array_equal(first[:12], second[:12])
+    assert not np.array_equal(first[12:], second[12:])
 
 
 def test_earlier_tokens_matter(runner):
@@ -117,37 +117,37 @@ def test_earlier_tokens_matter(runner):
 
 
 def test_stale_values_on_a_page_do_not_matter(runner):
-    tokens, other = random_sequences(7, runner.vocab_size, (11, 24))
+    tokens, other = random_sequences(7, runner.vocab_size, (23, 48))
     fresh = runner.forward(make_plan([Part(tokens, 0, [0, 1])]))
     runner.forward(make_plan([Part(other, 0, [5, 6, 7])]))
     assert np.array_equal(runner.forward(make_plan([Part(tokens, 0, [6, 5])])), fresh)
 
 
 def test_a_copied_page_continues_like_the_original(runner):
-    tokens, next_token = random_sequences(8, runner.vocab_size, (11, 1))
+    tokens, next_token = random_sequences(8, runner.vocab_size, (23, 1))
     runner.forward(make_plan([Part(tokens, 0, [4, 2])]))
     runner.copy_page(2, 9)  # the partial page of a fork; page 4 stays shared
-    original = runner.forward(make_plan([Part(next_token, 11, [4, 2])]))
-    forked = runner.forward(make_plan([Part(next_token, 11, [4, 9])]))
+    original = runner.forward(make_plan([Part(next_token, 23, [4, 2])]))
+    forked = runner.forward(make_plan([Part(next_token, 23, [4, 9])]))
     assert np.array_equal(forked, original)
 
 
 def test_forks_that_share_full_pages_do_not_disturb_each_other(runner):
-    tokens, left, right = random_sequences(9, runner.vocab_size, (10, 9, 9))
+    tokens, left, right = random_sequences(9, runner.vocab_size, (20, 17, 17))
     runner.forward(make_plan([Part(tokens, 0, [0, 1])]))
     runner.copy_page(1, 5)
-    both = runner.forward(make_plan([Part(left, 10, [0, 1, 2]), Part(right, 10, [0, 5, 6])]))
-    assert np.array_equal(both[:9], alone(runner, tokens + left)[10:])
-    assert np.array_equal(both[9:], alone(runner, tokens + right)[10:])
+    both = runner.forward(make_plan([Part(left, 20, [0, 1, 2]), Part(right, 20, [0, 5, 6])]))
+    assert np.array_equal(both[:17], alone(runner, tokens + left)[20:])
+    assert np.array_equal(both[17:], alone(runner, tokens + right)[20:])
 
 
 def test_rolling_back_and_writing_again_gives_the_same_bits(runner):
     """What a rejected draft does: its rows are simply overwritten."""
-    tokens, draft = random_sequences(10, runner.vocab_size, (14, 5))
+    tokens, draft = random_sequences(10, runner.vocab_size, (28, 9))
     expected = alone(runner, tokens)
-    runner.forward(make_plan([Part(tokens[:9], 0, [3, 8])]))
-    runner.forward(make_plan([Part(draft, 9, [3, 8])]))
-    assert np.array_equal(runner.forward(make_plan([Part(tokens[9:], 9, [3, 8])])), expected[9:])
+    runner.forward(make_plan([Part(tokens[:18], 0, [3, 8])]))
+    runner.forward(make_plan([Part(draft, 18, [3, 8])]))
+    assert np.array_equal(runner.forward(make_plan([Part(tokens[18:], 18, [3, 8])])), expected[18:])
 
 
 def test_an_empty_sequence_in_a_plan_is_no_trouble(small_runner):
@@ -156,7 +156,7 @@ def test_an_empty_sequence_in_a_plan_is_no_trouble(small_runner):
     assert np.array_equal(small_runner.forward(make_plan(parts)), expected)
 
 
-GOOD = make_plan([Part([1, 2, 3], 0, [0]), Part([4], 8, [1, 2])])
+GOOD = make_plan([Part([1, 2, 3], 0, [0]), Part([4], 16, [1, 2])])
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ GOOD = make_plan([Part([1, 2, 3], 0, [0]), Part([4], 8, [1, 2])])
         ("seq_start", [1, 3, 4]),
         ("seq_start", [0, 4]),
         ("n_past", [0, -1]),
-        ("n_past", [0, 16]),
+        ("n_past", [0, 32]),
         ("n_past", [0, 2**30]),
         ("page_table", [0, 1, N_PAGES]),
         ("page_table", [0, 1, -1]),

@@ -10,9 +10,25 @@ The 8-bit form of a linear layer's input is made by the op that writes the input
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
-from unspool.models.graph import Add, GatedActivation, Graph, Linear, Op, RmsNorm, Scale, SelectRows, SoftCap
+from unspool.models.graph import (
+    Add,
+    Attention,
+    GatedActivation,
+    Graph,
+    Linear,
+    Op,
+    RmsNorm,
+    Rope,
+    Scale,
+    SelectRows,
+    SoftCap,
+)
+
+# Fields of ops that name a register.
+_REGISTER_FIELDS = frozenset({"out", "x", "q", "k", "v", "a", "b", "gate", "up"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +58,14 @@ def reads(op: Op) -> tuple[str, ...]:
         return (op.gate, op.up)
     if isinstance(op, (RmsNorm, Linear, Scale, SoftCap, SelectRows)):
         return (op.x,)
-    return tuple(getattr(op, name) for name in ("x", "q", "k", "v") if hasattr(op, name))
+    if isinstance(op, Attention):
+        return (op.q, op.k, op.v)
+    return (op.x,) if isinstance(op, Rope) else ()
 
 
 def writes(op: Op) -> str:
     """The register that the op writes; rope writes the one it reads."""
-    return getattr(op, "out", None) or getattr(op, "x")  # noqa: B009 - Rope alone has no `out`
+    return op.x if isinstance(op, Rope) else op.out
 
 
 def lower(graph: Graph) -> tuple[tuple[Lowered, ...], dict[str, int]]:
@@ -74,8 +92,9 @@ def _own_selection(ops: Sequence[Op], widths: dict[str, int]) -> list[Op]:
 def _rename(op: Op, names: dict[str, str]) -> Op:
     if not names:
         return op
-    fields = [f for f in ("out", "x", "q", "k", "v", "a", "b", "gate", "up") if hasattr(op, f)]
-    return replace(op, **{f: names[getattr(op, f)] for f in fields if getattr(op, f) in names})
+    values = {field.name: getattr(op, field.name) for field in fields(op) if field.name in _REGISTER_FIELDS}
+    changes: dict[str, Any] = {field: names[value] for field, value in values.items() if value in names}
+    return replace(op, **changes)
 
 
 def _fuse_residual(ops: Sequence[Op]) -> list[Op | Product]:

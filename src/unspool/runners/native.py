@@ -93,7 +93,15 @@ class NativeRunner:
         self.n_threads = n_threads
         engine = _native.Engine(n_threads, isa)
         _Builder(engine, graph, source).build()
-        engine.finish(graph.vocab_size, graph.n_layers, graph.n_kv_heads, graph.head_dim, n_pages, page_size)
+        engine.finish(
+            graph.vocab_size,
+            graph.context_length,
+            graph.n_layers,
+            graph.n_kv_heads,
+            graph.head_dim,
+            n_pages,
+            page_size,
+        )
         self.isa: str = engine.isa
         self.weight_bytes: int = engine.weight_bytes
         self.kv_bytes: int = engine.kv_bytes
@@ -101,12 +109,22 @@ class NativeRunner:
 
     def forward(self, plan: Plan) -> F32:
         assert self._engine is not None, "the runner is closed"
-        return self._engine.forward(
-            plan.token_ids, plan.seq_start, plan.n_past, plan.page_table, plan.page_start, plan.logits_rows
-        )
+        try:
+            return self._engine.forward(
+                plan.token_ids,
+                plan.seq_start,
+                plan.n_past,
+                plan.page_table,
+                plan.page_start,
+                plan.logits_rows,
+            )
+        except ValueError as problem:  # plans come from the engine, so a bad one is our mistake
+            raise AssertionError(str(problem)) from problem
 
     def copy_page(self, source: int, target: int) -> None:
         assert self._engine is not None, "the runner is closed"
+        assert 0 <= source < self.n_pages, f"page {source} is not in [0, {self.n_pages})"
+        assert 0 <= target < self.n_pages, f"page {target} is not in [0, {self.n_pages})"
         self._engine.copy_page(source, target)
 
     def close(self) -> None:
