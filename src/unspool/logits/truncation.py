@@ -1,9 +1,9 @@
 """Truncation: top-k, then top-p, then min-p. What is cut becomes -inf.
 
-A method is a function from the logits of the candidates still alive, in order of token id, to how
-low a logit may be and how many candidates stay. Candidates are ordered by logit, largest first, and
-equal logits by token id; that order breaks every tie. No method sorts the vocabulary: each first
-finds a bound below which nothing can stay, and sorts what is above it.
+A method is a function from the logits of the candidates still alive to the indices of those that stay,
+ascending. Candidates are ordered by logit, largest first, and equal logits by token id; that order breaks
+every tie. No method sorts the vocabulary: each first finds a bound below which nothing can stay, and
+looks closely only at what is above it.
 
 Masses are compared with a slack of 1e-6, the resolution of float32 logits: .4 + .3 reaches a top_p of .7.
 """
@@ -22,22 +22,26 @@ from unspool.params import DecodingParams
 from unspool.types import F32, Row
 
 SLACK: Final = 1e-6
+_HEAD: Final = 1024  # candidates that nearly always hold the mass p: top-p looks at them first
 
 Ids = npt.NDArray[np.intp]
-Kept = npt.NDArray[np.bool_]
 
 
-def top_k(z: F32, k: int) -> Kept:
+def top_k(z: F32, k: int) -> Ids:
     """Keep exactly the first k of z (n,) in order. (Fan et al. 2018, arXiv 1805.04833)"""
     if k >= z.size:
-        return np.ones(z.size, dtype=np.bool_)
-    bound = _bound_of_kth(z, k)
-    above = z[z >= bound]  # at least k of them, usually few more
-    kth = float(np.partition(above, above.size - k)[above.size - k])
-    return _first(z, k, kth)
+        return np.arange(z.size)
+    able = np.flatnonzero(z >= _bound_of_kth(z, k))  # at least k of them, usually few more
+    values = z[able]
+    kth = np.partition(values, able.size - k)[able.size - k]
+    kept = values > kth
+    equal = np.flatnonzero(values == kth)  # of these the lowest ids fill up what is left of k
+    kept[equal[: k - np.count_nonzero(kept)]] = True
+    chosen: Ids = able[kept]
+    return chosen
 
 
-def top_p(z: F32, p: float) -> Kept:
+def top_p(z: F32, p: float) -> Ids:
     """Keep the fewest of z (n,), in order, whose mass reaches p.
 
     (Holtzman et al. 2020, arXiv 1904.09751) One stays while the mass before it is below p: the candidate
@@ -45,40 +49,38 @@ def top_p(z: F32, p: float) -> Kept:
     """
     weights = np.exp(z - z.max())  # (n,) f32, the largest is 1
     total = float(weights.sum(dtype=np.float64))
+    if z.size > 8 * _HEAD:
+        able = top_k(z, _HEAD)
+        n_kept = _n_reaching(p, weights[able], total)
+        if n_kept <= _HEAD:
+            return able[top_k(z[able], n_kept)]
     # Candidates of mass <= (1 - p) / n hold at most 1 - p together, so the others already reach p.
-    bound = np.float32(max((1.0 - p) / z.size * total * (1.0 - SLACK), 0.0))
-    mass = np.sort(weights[weights >= bound])[::-1].astype(np.float64) / total  # largest first
-    before_next = np.cumsum(mass)
-    n_kept = 1 + int(np.searchsorted(before_next, p - SLACK, side="left"))
-    return top_k(z, min(n_kept, mass.size))
+    able = np.flatnonzero(weights >= (1.0 - p) / z.size * total * (1.0 - SLACK))
+    return able[top_k(z[able], _n_reaching(p, weights[able], total))]
 
 
-def min_p(z: F32, m: float) -> Kept:
+def _n_reaching(p: float, weights: F32, total: float) -> int:
+    """How many of the largest weights (n,) it takes to reach the mass p; n + 1 if all of them do not."""
+    before_next = np.cumsum(np.sort(weights)[::-1].astype(np.float64) / total)
+    return 1 + int(np.searchsorted(before_next, p - SLACK, side="left"))
+
+
+def min_p(z: F32, m: float) -> Ids:
     """Keep candidates of z (n,) whose probability is at least m times the largest; equality stays.
 
     (Nguyen et al. 2024, arXiv 2407.01082) p >= m * p_max is z >= z_max + ln m, so nothing is exponentiated.
     """
-    cut: Kept = z >= np.float32(float(z.max()) + math.log(m) - SLACK)
-    return cut
+    return np.flatnonzero(z >= float(z.max()) + math.log(m) - SLACK)
 
 
 def _bound_of_kth(z: F32, k: int) -> float:
     """A value that at least k of z reach: the k-th largest of the maxima of disjoint blocks."""
-    size = z.size // (4 * k)
+    size = min(z.size // (4 * k), 256)
     if size < 8:
         return -np.inf
-    size = min(size, 256)
     n_blocks = z.size // size
     maxima = z[: n_blocks * size].reshape(n_blocks, size).max(axis=1)
     return float(np.partition(maxima, n_blocks - k)[n_blocks - k])
-
-
-def _first(z: F32, k: int, kth: float) -> Kept:
-    """The first k of z (n,) in order, where `kth` is the k-th largest value: of equals, the lowest ids."""
-    kept = z > kth
-    equal = np.flatnonzero(z == kth)
-    kept[equal[: k - int(np.count_nonzero(kept))]] = True
-    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ class Method:
 
     name: str
     neutral: float
-    rule: Callable[[F32, float], Kept]
+    rule: Callable[[F32, float], Ids]
 
 
 # In this order each method narrows what the next one sees, and masses are renormalised in between.
@@ -109,17 +111,14 @@ class Truncation:
     def apply(self, logits: F32, rows: Sequence[Row]) -> F32:
         result = np.full_like(logits, -np.inf)
         for i, row in enumerate(rows):
-            ids, z = survivors(logits[i])
+            ids, z = None, logits[i]
+            if z.min() == -np.inf:
+                ids = np.flatnonzero(z > -np.inf)
+                z = z[ids]
             for method in METHODS:
                 value = getattr(row.params, method.name)
-                if value != method.neutral and z.size > 1:
+                if value != method.neutral:
                     kept = method.rule(z, value)
-                    ids, z = ids[kept], z[kept]
+                    ids, z = kept if ids is None else ids[kept], z[kept]
             result[i, ids] = z
         return result
-
-
-def survivors(z: F32) -> tuple[Ids, F32]:
-    """Ids (n,), ascending, and logits (n,) of the candidates of z (V,) that are not masked."""
-    ids = np.flatnonzero(z > -np.inf)
-    return ids, (z if ids.size == z.size else z[ids])
