@@ -120,13 +120,14 @@ class Usage:
 class Event:
     """News of one request: text and ids that are final, and at the end why it ended.
 
-    The texts of a request's events join to its whole text, the ids to its whole ids. `finish_reason`
-    and what follows it are set in the last event only.
+    The texts of a branch's events join to its whole text, the ids to its whole ids. `finish_reason` and
+    what follows it are set in its last event only.
     """
 
     request_id: int
     text: str
     token_ids: tuple[int, ...]
+    branch: int = 0  # which of the request's answers, where a search writes several
     finish_reason: FinishReason | None = None
     stop: str | int | None = None  # the stop string or token id that ended it
     seed: int | None = None  # None when no random number was drawn

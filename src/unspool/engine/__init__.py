@@ -1,0 +1,11 @@
+"""The state machine. Read it in this order:
+
+1. `task`        a request in flight: its phase, and its branches with their tokens and pages
+2. `engine`      add, step, cancel, close: all that a front door calls
+3. `step`        the loop itself: plan, forward, apply, advance, commit
+4. `scheduler`   which rows run in a step, and who waits
+5. `plan`        those rows as the arrays a runner reads
+6. `commit`      the only module that changes pages, histories and branches
+7. `transcript`  from tokens to text that is final: `stop` finds its end, `detokenize` its characters
+8. `interrupt`   Ctrl-C between two steps, never inside one
+"""

@@ -155,5 +155,9 @@ def test_a_single_survivor_needs_no_further_method():
 def test_methods_return_ascending_indices_and_leave_their_input_alone():
     z = np.array([3, 1, 2, 0], dtype=np.float32)
     before = z.copy()
-    assert [kept.tolist() for kept in (top_k(z, 2), top_p(z, 0.7), min_p(z, 0.1))] == [[0, 2], [0, 2], [0, 1, 2]]
+    assert [kept.tolist() for kept in (top_k(z, 2), top_p(z, 0.7), min_p(z, 0.1))] == [
+        [0, 2],
+        [0, 2],
+        [0, 1, 2],
+    ]
     assert z.tobytes() == before.tobytes()

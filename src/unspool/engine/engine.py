@@ -1,0 +1,162 @@
+"""The engine: requests in, events out."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from unspool.engine import commit
+from unspool.engine.detokenize import Vocabulary
+from unspool.engine.scheduler import Limits, Scheduler
+from unspool.engine.step import run_step
+from unspool.engine.task import Clock, Phase, Task
+from unspool.errors import BadRequest, CapacityError, ContextOverflow
+from unspool.kv.layout import pages_for
+from unspool.kv.pool import PagePool
+from unspool.logits.choose import choose
+from unspool.rng import fresh_seed
+from unspool.runners.base import Runner
+from unspool.search.base import Search
+from unspool.search.sample import Sample
+from unspool.types import Event, Request
+
+
+class Engine:
+    """Runs any number of requests on one runner. Not for two threads at once.
+
+    `add` a request, call `step` until it has ended, read the events. A request's tokens do not depend on
+    the others. Whatever a step raises, the requests are as they were before it, and `cancel` frees them.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        vocabulary: Vocabulary,
+        *,
+        context_length: int | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        if context_length is not None and not 1 <= context_length <= runner.context_length:
+            raise BadRequest(
+                f"context_length must be in [1, {runner.context_length}], the model's own, "
+                f"got {context_length}; leave it out for the whole",
+                code="bad_context_length",
+            )
+        self.runner = runner
+        self.vocabulary = vocabulary
+        self.context_length = runner.context_length if context_length is None else context_length
+        self.pool = PagePool(runner.n_pages)
+        self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
+        self._scheduler = Scheduler(runner.n_pages, limits or Limits())
+        self._tasks: dict[int, Task] = {}
+        self._n_added = 0
+        self._is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is in flight."""
+        return not self._tasks
+
+    def add(self, request: Request) -> int:
+        """Take a request in and return its id; it begins to run in the next step with room for it.
+
+        Raises ContextOverflow, CapacityError or BadRequest for what can never run.
+        """
+        self._require_open()
+        self._check_ids(request)
+        n_prompt = len(request.prompt_ids)
+        n_room = self.context_length - n_prompt
+        if n_room < 1:
+            raise ContextOverflow(
+                f"the prompt has {n_prompt} tokens and the context {self.context_length}, of which at least "
+                "one is for the answer; shorten the prompt, or load the model with a longer context_length"
+            )
+        params = request.params
+        n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
+        search: Search = Sample(choose)
+        # The last token chosen is never fed, so it needs no place in the cache.
+        n_pages_max = search.max_branches * pages_for(n_prompt + n_new_max - 1, self.runner.page_size)
+        if n_pages_max > self.pool.n_pages:
+            raise CapacityError(
+                f"the request may need {n_prompt + n_new_max} tokens and the KV cache holds "
+                f"{self.pool.n_pages * self.runner.page_size}; lower max_tokens or give more kv_tokens"
+            )
+        request_id = self._n_added
+        self._n_added += 1
+        seed = fresh_seed() if params.seed is None else params.seed
+        task = Task(request_id, request, seed, search, n_new_max, n_pages_max, Clock(perf_counter()))
+        commit.plant(task, self.pool, self.runner.page_size, self.vocabulary)
+        self._tasks[request_id] = task
+        self._scheduler.add(task)
+        return request_id
+
+    def step(self) -> list[Event]:
+        """Run once what can run now; the news of it. Does nothing when idle."""
+        self._require_open()
+        shares = self._scheduler.plan()
+        if not shares:
+            return []
+        events = run_step(shares, self.runner, self._n_vocab)
+        for share in shares:
+            if share.task.phase is Phase.DONE:
+                self._forget(share.task)
+        return events
+
+    def cancel(self, request_id: int) -> list[Event]:
+        """End a request as it stands and free its pages; its last events. None for one that has ended."""
+        task = self._tasks.get(request_id)
+        if task is None:
+            return []
+        events = commit.finish(task, "cancelled", perf_counter())
+        self._forget(task)
+        return events
+
+    def check(self) -> None:
+        """Assert that free and held pages add up, and that no more are promised than there are."""
+        branches = [branch for task in self._tasks.values() for branch in task.branches.values()]
+        self.pool.check(branch.table.pages.tolist() for branch in branches)
+        for branch in branches:
+            assert branch.n_cached <= min(branch.table.n_tokens, len(branch.token_ids)), (
+                "cached without a page"
+            )
+        for task in self._tasks.values():
+            held = sum(len(branch.table.pages) for branch in task.branches.values())
+            assert held <= task.n_pages_max, (
+                f"request {task.request_id} holds {held} pages, {task.n_pages_max} promised"
+            )
+        assert self._scheduler.n_promised <= self.pool.n_pages, "more pages are promised than there are"
+        self._check_idle()
+
+    def close(self) -> None:
+        """Drop every request and close the runner; idempotent."""
+        if self._is_closed:
+            return
+        for request_id in list(self._tasks):
+            self.cancel(request_id)
+        self._is_closed = True
+        self.runner.close()
+
+    def _check_ids(self, request: Request) -> None:
+        if not request.prompt_ids:
+            raise BadRequest("the prompt has no tokens; give at least one", code="empty_prompt")
+        for name, ids in (("prompt", request.prompt_ids), ("stop_token_ids", request.params.stop_token_ids)):
+            if ids and not (min(ids) >= 0 and max(ids) < self._n_vocab):
+                wrong = next(i for i in ids if not 0 <= i < self._n_vocab)
+                raise BadRequest(
+                    f"{name} holds the token id {wrong}; this model's ids are [0, {self._n_vocab})",
+                    code="bad_token_id",
+                )
+
+    def _forget(self, task: Task) -> None:
+        """A task that is done leaves; the last one out checks that nothing stayed behind."""
+        if self._tasks.pop(task.request_id, None) is None:
+            return  # a task with several branches comes once for each
+        self._scheduler.remove(task)
+        self._check_idle()
+
+    def _check_idle(self) -> None:
+        if self.is_idle:
+            assert (self.pool.n_live, self._scheduler.n_promised) == (0, 0), "an idle engine holds pages"
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise BadRequest("the engine is closed; make a new one", code="closed")

@@ -1,0 +1,82 @@
+"""A request in flight: its phase and its branches."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from unspool.engine.transcript import Transcript
+from unspool.kv.table import PageTable
+from unspool.search.base import Search
+from unspool.types import Request, Row
+
+
+class Phase(enum.Enum):
+    WAITING = "waiting"  # holds no pages
+    PREFILL = "prefill"  # the prompt is being read
+    DECODE = "decode"  # each live branch has one token to feed
+    DONE = "done"  # holds no pages
+
+
+NEXT_PHASES: Final[Mapping[Phase, frozenset[Phase]]] = {
+    Phase.WAITING: frozenset({Phase.PREFILL, Phase.DONE}),
+    Phase.PREFILL: frozenset({Phase.DECODE, Phase.DONE}),
+    Phase.DECODE: frozenset({Phase.DONE}),
+    Phase.DONE: frozenset(),
+}
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """One hypothesis. `engine.commit` alone changes it.
+
+    token_ids    [0, n_cached) have their K and V in the pages of `table` | the rest is still to be fed
+    """
+
+    branch_id: int
+    token_ids: list[int]  # prompt and output
+    table: PageTable
+    transcript: Transcript
+    n_cached: int = 0
+
+    @property
+    def n_to_feed(self) -> int:
+        return len(self.token_ids) - self.n_cached
+
+
+@dataclass(slots=True)
+class Clock:
+    """When things happened to a task, in seconds of one monotonic clock."""
+
+    added: float
+    started: float | None = None  # its first rows ran
+    first_token: float | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One request on its way through the engine."""
+
+    request_id: int
+    request: Request
+    seed: int
+    search: Search
+    n_new_max: int  # tokens it may write, by max_tokens and by the context's end
+    n_pages_max: int  # pages it may come to hold
+    clock: Clock
+    branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth
+    phase: Phase = Phase.WAITING
+
+    @property
+    def n_prompt(self) -> int:
+        return len(self.request.prompt_ids)
+
+    def move_to(self, phase: Phase) -> None:
+        assert phase in NEXT_PHASES[self.phase], f"a task cannot go from {self.phase.value} to {phase.value}"
+        self.phase = phase
+
+    def row(self, branch: Branch) -> Row:
+        """The line of the logits matrix that is about this branch's next token."""
+        return Row(self.request.params, self.seed, branch.branch_id, branch.token_ids, self.n_prompt)

@@ -1,0 +1,145 @@
+"""Text, ids and streaming of one branch: everything is cut at the same place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_engine import ToyVocabulary
+
+from unspool.engine.transcript import StopRules, Transcript
+from unspool.params import DecodingParams
+
+ALPHABET = ToyVocabulary(
+    [b"<eos>", b"ABC", b"DEF", b"G", b"HI", b"J", b"xE", b"\xe4\xb8", b"\x96", b""], ends=(0,)
+)
+
+
+def transcript(vocabulary=ALPHABET, **params):
+    return Transcript(StopRules.of(DecodingParams(**params), vocabulary), vocabulary)
+
+
+def write(follower, ids):
+    """Feed ids until the text ends; (stop, text, ids, deltas)."""
+    stop, deltas, reported = None, [], ()
+    for token_id in ids:
+        stop = follower.accept(token_id)
+        text, final = follower.take()
+        deltas.append(text)
+        reported += final
+        if stop is not None:
+            break
+    else:
+        follower.close()
+        text, final = follower.take()
+        deltas.append(text)
+        reported += final
+    assert reported == tuple(follower.token_ids)
+    return stop, "".join(deltas), reported, deltas
+
+
+def test_no_part_of_a_stop_string_is_ever_streamed():
+    assert write(transcript(stop="DEFGHIJ"), [1, 2, 3, 4, 5]) == (
+        "DEFGHIJ",
+        "ABC",
+        (1,),
+        ["ABC", "", "", "", ""],
+    )
+
+
+def test_what_was_held_back_comes_out_when_the_stop_string_does_not():
+    assert write(transcript(stop="DEFGHIJ"), [1, 2, 3, 1])[3] == ["ABC", "", "", "DEFGABC", ""]
+
+
+def test_what_was_held_back_comes_out_at_the_end():
+    assert write(transcript(stop="DEFGHIJ"), [1, 2, 3]) == (
+        None,
+        "ABCDEFG",
+        (1, 2, 3),
+        ["ABC", "", "", "DEFG"],
+    )
+
+
+def test_a_token_with_a_byte_before_the_cut_stays_and_the_rest_go():
+    assert write(transcript(stop="EF"), [1, 2, 3]) == ("EF", "ABCD", (1, 2), ["ABC", "D"])
+    assert write(transcript(stop="DE"), [1, 2]) == ("DE", "ABC", (1,), ["ABC", ""])
+    assert write(transcript(stop="EDE"), [6, 2]) == ("EDE", "x", (6,), ["x", ""])
+
+
+def test_include_stop_keeps_the_text_to_the_end_of_the_match():
+    assert write(transcript(stop="DE", include_stop=True), [1, 2])[:3] == ("DE", "ABCDE", (1, 2))
+
+
+def test_an_end_of_sequence_id_leaves_no_trace_unless_asked():
+    assert write(transcript(), [1, 0]) == (0, "ABC", (1,), ["ABC", ""])
+    assert write(transcript(include_stop=True), [1, 0])[:3] == (0, "ABC", (1, 0))
+    assert write(transcript(ignore_eos=True), [1, 0, 3])[:3] == (None, "ABCG", (1, 0, 3))
+
+
+def test_a_stop_token_id_is_cut_with_its_text_unless_asked():
+    assert write(transcript(stop_token_ids=[3]), [1, 3])[:3] == (3, "ABC", (1,))
+    assert write(transcript(stop_token_ids=[3], include_stop=True), [1, 3])[:3] == (3, "ABCG", (1, 3))
+
+
+def test_the_first_token_may_end_everything():
+    assert write(transcript(), [0])[:3] == (0, "", ())
+    assert write(transcript(stop="A"), [1])[:3] == ("A", "", ())
+
+
+def test_a_stop_string_that_comes_in_bytes_is_found():
+    assert write(transcript(stop="世"), [1, 7, 8])[:3] == ("世", "ABC", (1,))
+
+
+def test_a_character_cut_in_half_by_the_end_is_one_replacement():
+    assert write(transcript(), [1, 7])[:3] == (None, "ABC\ufffd", (1, 7))
+
+
+def test_tokens_without_text_stay_before_the_cut_and_go_after_it():
+    assert write(transcript(stop="GHI"), [1, 9, 3, 9, 4])[:3] == ("GHI", "ABC", (1, 9))
+
+
+def test_nothing_may_follow_the_end():
+    follower = transcript()
+    follower.accept(0)
+    with pytest.raises(AssertionError, match="the text has ended"):
+        follower.accept(1)
+
+
+def test_a_fork_goes_its_own_way():
+    follower = transcript(stop="DEFG")
+    follower.accept(1)
+    follower.accept(2)
+    follower.take()
+    other = follower.fork()
+    assert other.accept(3) == "DEFG"
+    assert other.take() == ("", ())
+    assert follower.accept(4) is None
+    assert follower.take() == ("DEFHI", (2, 4))
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "ab", "ba", "世", "bb"]), max_size=3),
+    st.lists(st.integers(1, 7), max_size=14),
+    st.booleans(),
+)
+def test_streams_join_to_the_cut_text_and_ids_cover_it(stops, ids, include):
+    vocabulary = ToyVocabulary([b"", b"a", b"b", b"ab", b"", b"\xe4", b"\xb8\x96", b"aab"])
+    stop, text, kept, deltas = write(transcript(vocabulary, stop=stops, include_stop=include), ids)
+    whole = b"".join(vocabulary.tokens[i] for i in ids)
+    found = [
+        (start + len(s.encode()), start, i)
+        for i, s in enumerate(stops)
+        for start in range(len(whole))
+        if whole.startswith(s.encode(), start)
+    ]
+    if not found:
+        assert (stop, text, kept) == (None, whole.decode(errors="replace"), tuple(ids))
+    else:
+        end, start, i = min(found)
+        cut = end if include else start
+        assert (stop, text) == (stops[i], whole[:cut].decode(errors="replace"))
+        assert kept == tuple(ids[: len(kept)])
+        covered = b"".join(vocabulary.tokens[t] for t in kept)
+        assert covered.startswith(whole[:cut])
+        assert len(covered) - len(vocabulary.tokens[kept[-1]] if kept else b"") <= cut
+    assert "".join(deltas) == text
