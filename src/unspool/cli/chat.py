@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,6 +108,7 @@ def talk(
     from unspool.cli.chat_commands import handle
 
     while True:
+        was_answering = False
         try:
             message = read_message(read_line)
             if message is None:
@@ -119,11 +120,12 @@ def talk(
             if outcome.then == "leave":
                 return
             if outcome.then == "answer":
+                was_answering = True
                 answer(session, llm, quiet=quiet)
         except KeyboardInterrupt:
             if not forgiving:
                 raise
-            say("(Ctrl-D or /exit leaves)", quiet=False)
+            say(_after_interrupt(session, was_answering), quiet=False)
         except UnspoolError as error:
             if not forgiving:
                 raise
@@ -131,38 +133,49 @@ def talk(
 
 
 def answer(session: ChatSession, llm: LLM, *, quiet: bool) -> None:
-    """Print the answer as it becomes final. The first Ctrl-C ends it between two tokens and keeps it."""
+    """Print the answer as it becomes final, and its figures."""
     from unspool.cli.figures import figures_line
 
-    with stop_on_interrupt() as stopped, closing(session.answer(llm)) as events:
+    with Interrupts() as interrupts, closing(session.answer(llm)) as events:
         for event in events:
             sys.stdout.write(event.text)
             sys.stdout.flush()
             if event.finish_reason is not None:
                 print(flush=True)
                 say(figures_line(event), quiet)
-            elif stopped():
+            elif interrupts.is_stopping():
                 print(flush=True)
-                say("(stopped; what was written is kept, /undo takes it back)", quiet=False)
-                return
+                raise KeyboardInterrupt
 
 
-@contextmanager
-def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """A question that is true after Ctrl-C. A second Ctrl-C raises, in case nobody asks after the first."""
-    pressed = False
+class Interrupts:
+    """Ctrl-C while an answer is written.
 
-    def on_interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
+    Before its first token the whole prompt may have to be read, so KeyboardInterrupt is raised at once
+    (the engine puts it off to the end of a step). After it, the answer ends between two tokens, so that
+    what is kept is what was shown; a second Ctrl-C is raised at once.
+    """
+
+    def __init__(self) -> None:
+        self._has_begun = False
+        self._is_stopping = False
+
+    def is_stopping(self) -> bool:
+        """Asked after every token: was Ctrl-C pressed?"""
+        self._has_begun = True
+        return self._is_stopping
+
+    def __enter__(self) -> Interrupts:
+        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self._before)
+
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._is_stopping or not self._has_begun:
             signal.default_int_handler(number, frame)
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, on_interrupt)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
+        self._is_stopping = True
 
 
 def read_message(read_line: Callable[[str], str | None]) -> str | None:
@@ -233,6 +246,14 @@ def say(text: str, quiet: bool) -> None:
     """News that is not the model's goes to standard error, so that standard output has answers alone."""
     if text and not quiet:
         print(text, file=sys.stderr, flush=True)
+
+
+def _after_interrupt(session: ChatSession, was_answering: bool) -> str:
+    if not was_answering:
+        return "\n(Ctrl-D or /exit leaves)"
+    if session.turns[-1].assistant is None:
+        return "(stopped before the answer began; /retry asks again, /undo takes the message back)"
+    return "(stopped; what was written is kept, /undo takes it back)"
 
 
 def _way_out(error: UnspoolError, session: ChatSession) -> str:

@@ -130,29 +130,45 @@ def test_an_interrupt_in_a_script_ends_it(session, fake_llm) -> None:
         chat.talk(session, fake_llm, typed(KeyboardInterrupt), quiet=True, forgiving=False)
 
 
-def interrupting(pieces: Iterable[str], times: int) -> Iterator[Event]:
+def interrupting(pieces: Iterable[str], before: int, times: int = 1) -> Iterator[Event]:
     for index, piece in enumerate(pieces):
-        if index == 1:
+        if index == before:
             for _ in range(times):
                 signal.raise_signal(signal.SIGINT)
         yield Event(request_id=0, text=piece, token_ids=(index,))
 
 
+PIECES = ["Once ", "upon ", "a time."]
+
+
 def test_an_interrupt_stops_the_answer_between_tokens_and_keeps_it(session, fake_llm, capsys) -> None:
-    fake_llm.stream_chat = lambda messages, params: interrupting(["Once ", "upon ", "a time."], 1)
-    before = signal.getsignal(signal.SIGINT)
-    chat.talk(session, fake_llm, typed("Hi", "/undo", "/exit"), quiet=True, forgiving=True)
+    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=1)
+    handler = signal.getsignal(signal.SIGINT)
+    chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
     captured = capsys.readouterr()
     assert captured.out == "Once upon \n"
-    assert "stopped" in captured.err
-    assert session.turns == []
-    assert signal.getsignal(signal.SIGINT) is before
+    assert "stopped; what was written is kept" in captured.err
+    assert session.turns == [Turn("Hi", "Once upon ")]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_an_interrupt_before_the_first_token_leaves_the_message_waiting(session, fake_llm, capsys) -> None:
+    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=0)
+    chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
+    assert "/retry asks again" in capsys.readouterr().err
+    assert session.turns == [Turn("Hi", None)]
 
 
 def test_a_second_interrupt_stops_at_once(session, fake_llm, capsys) -> None:
-    fake_llm.stream_chat = lambda messages, params: interrupting(["Once ", "upon "], 2)
+    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=1, times=2)
     chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
     assert session.turns == [Turn("Hi", "Once ")]
+
+
+def test_an_interrupt_while_a_script_is_answered_ends_it(unspool, fake_llm) -> None:
+    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=1)
+    ran = unspool("chat", stdin=b"Hi\nMore\n")
+    assert (ran.exit_code, ran.out) == (130, "Once upon \n")
 
 
 def test_a_terminal_reads_until_ctrl_d(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
