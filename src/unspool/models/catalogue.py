@@ -8,6 +8,7 @@ members are joined, and the SHA-256 of the whole decides whether the file is kep
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,8 +149,8 @@ def resolve(spec: str, *, pull: bool = True, progress: Progress | None = None) -
         return hub.resolve(spec)
     if spec in CATALOGUE:
         return _resolve_name(CATALOGUE[spec], pull=pull, progress=progress)
-    path = Path(spec).expanduser()
-    if spec and path.exists():
+    path = Path(os.path.expanduser(spec))
+    if spec and os.path.exists(path):  # unlike Path's methods it never raises, whatever was typed
         return _check_folder(path) if path.is_dir() else path
     if _looks_like_path(spec):
         raise ModelNotFound(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import sys
 import types
 from pathlib import Path
@@ -152,6 +153,23 @@ def test_show_of_a_file_reads_it(unspool, tmp_path: Path) -> None:
         "size_bytes": path.stat().st_size,
         "sha256": cache.sha256_of(path),
     }
+
+
+@pytest.mark.parametrize("where", ["chat_template.jinja", "tokenizer_config.json", None])
+def test_show_of_a_folder_reads_its_safetensors_and_configuration(unspool, tmp_path: Path, where) -> None:
+    entry = {"dtype": "F16", "shape": [8, 16], "data_offsets": [0, 256]}
+    header = json.dumps({"model.embed_tokens.weight": entry}).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(256))
+    config = {"model_type": "llama", "max_position_embeddings": 128}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if where is not None:
+        (tmp_path / where).write_text('{"chat_template": "{{ messages }}"}')
+    facts = json.loads(unspool("models", "show", str(tmp_path), "--json").out)
+    assert (facts["format"], facts["architecture"], facts["context_length"]) == ("safetensors", "llama", 128)
+    assert (facts["parameters"], facts["encodings"]) == (128, {"F16": 1})
+    assert facts["chat_template"] is (where is not None)
+    assert facts["sha256"] == {"model.safetensors": cache.sha256_of(tmp_path / "model.safetensors")}
+    assert "sha256" in unspool("models", "show", str(tmp_path)).out
 
 
 def test_show_is_a_table_on_a_terminal(unspool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

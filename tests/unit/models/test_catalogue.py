@@ -64,7 +64,20 @@ def test_a_name_like_no_other_suggests_nothing() -> None:
     assert "zzzzzz" in str(caught.value)
 
 
-@pytest.mark.parametrize("spec", ["./no/such.gguf", "missing.gguf", "~/nowhere", "a/b", "", "x.safetensors"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "./no/such.gguf",
+        "missing.gguf",
+        "~/nowhere",
+        "~nobody/x",
+        "a/b",
+        "",
+        "x.safetensors",
+        "a\0.gguf",
+        "a/" * 3000,
+    ],
+)
 def test_a_path_that_does_not_exist_is_said_to_be_missing(spec: str) -> None:
     with pytest.raises(ModelNotFound, match="no such file or folder"):
         resolve(spec)
