@@ -270,11 +270,7 @@ _COMPUTE: dict[type[Op], Callable[[Any, _Step, slice], Array]] = {
 
 def _input_of(op: Op) -> str:
     """A register that op reads; all that it reads have the same number of rows."""
-    for name in ("x", "q", "gate", "a"):
-        register = getattr(op, name, None)
-        if register is not None:
-            return str(register)
-    raise AssertionError(f"{op} reads no register")
+    return next(str(getattr(op, name)) for name in ("x", "q", "gate", "a") if hasattr(op, name))
 
 
 def _softmax(scores: Array) -> Array:

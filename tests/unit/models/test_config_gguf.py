@@ -9,6 +9,7 @@ import pytest
 from tiny_models import TINY_SPECS, TinySpec, tiny_source
 
 from unspool.errors import ModelFileError, UnsupportedModel
+from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.rope import LinearScaling, YarnScaling, rotary
 
@@ -96,6 +97,12 @@ def test_an_absurd_value_is_refused_in_the_name_of_file_and_field(key, value):
         config_of(TinySpec(), **changes)
     assert str(refusal.value).startswith("llama.gguf: ")
     assert "\n" not in str(refusal.value)
+
+
+def test_an_odd_head_is_refused_even_when_a_pair_of_it_rotates():
+    odd = {"llama.attention.key_length": 15, "llama.attention.value_length": 15}
+    with pytest.raises(ModelFileError, match="head size: 15 is odd"):
+        config_of(TinySpec(), **odd, **{"llama.rope.dimension_count": 14})
 
 
 @pytest.mark.parametrize("name", ["mistral", "mamba", "qwen3moe", "", "Llama"])
@@ -311,5 +318,6 @@ def test_catalogue_models_are_read(name, family, n_layers, windowed, model_path)
 
     with open_weights(model_path(name)) as source:
         config = read_config(source)
+        assert build_graph(config, source).n_layers == n_layers
     assert (config.family.name, config.n_layers) == (family, n_layers)
     assert sum(window is not None for window in config.windows) == windowed
