@@ -27,6 +27,7 @@ from unspool.cli.options import (
     TopK,
     TopP,
 )
+from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest, ContextOverflow, UnspoolError
 from unspool.models.catalogue import DEFAULT_MODEL
 
@@ -77,6 +78,7 @@ def chat(
     from unspool.cli.chat_session import ChatSession
     from unspool.cli.load import load_llm
 
+    system = None if system is None else checked(system, "--system")
     session = ChatSession(model, options.with_defaults(typed), system)
     if load is not None:
         say(handle(session, f"/load {load}").text, quiet)
@@ -92,6 +94,8 @@ def chat(
                 "continues text with it",
                 code="no_chat_template",
             )
+        if sys.stdin is None:
+            raise BadRequest("there is no standard input to read messages from", code="no_prompt")
         if sys.stdin.isatty():
             say(f"{model}: /help lists the commands, Ctrl-D leaves", quiet)
             talk(session, llm, terminal_lines(), quiet=quiet, forgiving=True)
@@ -138,8 +142,7 @@ def answer(session: ChatSession, llm: LLM, *, quiet: bool) -> None:
 
     with Interrupts() as interrupts, closing(session.answer(llm)) as events:
         for event in events:
-            sys.stdout.write(event.text)
-            sys.stdout.flush()
+            write(event.text)
             if event.finish_reason is not None:
                 print(flush=True)
                 say(figures_line(event), quiet)
@@ -221,10 +224,12 @@ def terminal_lines() -> Callable[[str], str | None]:
 
     def read_line(prompt: str) -> str | None:
         try:
-            return input(prompt)
+            return checked(input(prompt), "the message")
         except EOFError:
             print()
             return None
+        except UnicodeDecodeError:
+            raise BadRequest("the message is not valid UTF-8; type it again", code="bad_text") from None
 
     return read_line
 
@@ -232,12 +237,7 @@ def terminal_lines() -> Callable[[str], str | None]:
 def piped_lines() -> Callable[[str], str | None]:
     def read_line(_prompt: str) -> str | None:
         line = sys.stdin.buffer.readline()
-        if not line:
-            return None
-        try:
-            return line.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise BadRequest("standard input is not UTF-8; convert it first", code="bad_prompt") from None
+        return decoded(line).rstrip("\r\n") if line else None
 
     return read_line
 

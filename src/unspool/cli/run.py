@@ -24,6 +24,7 @@ from unspool.cli.options import (
     TopK,
     TopP,
 )
+from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
 
@@ -83,6 +84,7 @@ def run(
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     text = read_prompt(prompt)
+    system = None if system is None else checked(system, "--system")
     options.note_unused(params, quiet=quiet)
     from unspool.cli.load import load_llm
 
@@ -100,22 +102,12 @@ def run(
 def read_prompt(prompt: str | None) -> str:
     """The argument, or standard input as UTF-8 without its last newline. Raises BadRequest."""
     if prompt is None or prompt == "-":
-        if prompt is None and sys.stdin.isatty():
+        if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
             raise BadRequest("there is no prompt; give it as an argument or through a pipe", code="no_prompt")
-        try:
-            prompt = sys.stdin.buffer.read().decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise BadRequest(
-                f"standard input is not UTF-8 (byte {error.start}); convert it first", code="bad_prompt"
-            ) from None
-        prompt = prompt.removesuffix("\n").removesuffix("\r")
+        prompt = decoded(sys.stdin.buffer.read()).removesuffix("\n").removesuffix("\r")
     if not prompt:
         raise BadRequest("the prompt is empty; give some text to start from", code="empty_prompt")
-    try:
-        prompt.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadRequest("the prompt is not valid UTF-8; convert it first", code="bad_prompt") from None
-    return prompt
+    return checked(prompt, "the prompt")
 
 
 def start(
@@ -143,8 +135,7 @@ def print_stream(events: Iterable[Event], *, quiet: bool) -> None:
     from unspool.cli.figures import figures_line
 
     for event in events:
-        sys.stdout.write(event.text)
-        sys.stdout.flush()
+        write(event.text)
         if event.finish_reason is None:
             continue
         print(flush=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unspool.cli import chat
+from unspool.cli import chat, main
 from unspool.cli.chat_session import ChatSession, Turn
 from unspool.errors import BadRequest, ContextOverflow
 from unspool.params import DecodingParams
@@ -181,3 +181,23 @@ def test_a_terminal_reads_until_ctrl_d(monkeypatch: pytest.MonkeyPatch, capsys) 
     monkeypatch.setattr("builtins.input", at_end)
     assert read_line("> ") is None
     assert capsys.readouterr().out == "\n"
+
+
+def test_bytes_that_are_no_text_are_refused_at_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_line = chat.terminal_lines()
+    monkeypatch.setattr("builtins.input", lambda prompt: "\udcff")
+    with pytest.raises(BadRequest, match="not valid UTF-8"):
+        read_line("> ")
+
+    def undecodable(_prompt: str) -> str:
+        return b"\xff".decode()
+
+    monkeypatch.setattr("builtins.input", undecodable)
+    with pytest.raises(BadRequest, match="not valid UTF-8"):
+        read_line("> ")
+
+
+def test_without_standard_input_chat_says_so(fake_llm, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["chat"]) == 2
+    assert "no standard input" in capsys.readouterr().err

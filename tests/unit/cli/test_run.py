@@ -125,6 +125,7 @@ def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, sai
         (("run", "Hi", "--top-p", "1.4"), None, "top_p must be a number in (0, 1], got 1.4"),
         (("run", "Hi", "--temperature", "nan"), None, "temperature must be"),
         (("run", "Hi", "--temperature", "hot"), None, "see `unspool run --help`"),
+        (("run", "Hi", "--system", "\udcff"), None, "--system is not valid UTF-8"),
         (("run", "Hi", "--raw", "--system", "x"), None, "--system needs the chat template"),
         (("run", "Hi", "--stop", ""), None, "each stop must be a non-empty string"),
         (("run", "Hi", "there"), None, "see `unspool run --help`"),
@@ -167,6 +168,9 @@ def test_a_terminal_without_a_prompt_is_told_what_to_do(monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     with pytest.raises(BadRequest, match="through a pipe"):
         run.read_prompt(None)
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(BadRequest, match="through a pipe"):
+        run.read_prompt("-")
 
 
 def test_an_interrupt_ends_with_130(unspool, fake_llm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,37 @@
+"""Text on its way in and out: what was typed must be UTF-8, what is shown must not drive the terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from unspool.errors import BadRequest
+
+# A model may write any character. Escape and its kin would move the cursor, change the title or answer
+# queries; on a terminal they are shown as what they are. Newline, tab and return do no harm.
+_VISIBLE = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t\r"}
+_VISIBLE |= {0x7F: "\u2421"} | {code: f"\\x{code:02x}" for code in range(0x80, 0xA0)}
+
+
+def checked(text: str, what: str) -> str:
+    """The text, if it can be encoded: bytes that were no UTF-8 arrive as lone surrogates."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRequest(f"{what} is not valid UTF-8; convert it first", code="bad_text") from None
+    return text
+
+
+def decoded(data: bytes) -> str:
+    """Standard input as text. Raises BadRequest."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest(
+            f"standard input is not UTF-8 (byte {error.start}); convert it first", code="bad_text"
+        ) from None
+
+
+def write(text: str) -> None:
+    """Write to standard output at once: unchanged to a pipe or file, harmless to a terminal."""
+    sys.stdout.write(text.translate(_VISIBLE) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
