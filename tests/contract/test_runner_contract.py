@@ -6,6 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from random_plans import Part, make_plan, pages_for, random_steps
 from runners_under_test import RUNNERS
 from tiny_models import TINY_SPECS, TinySpec, tiny_source
@@ -65,6 +67,24 @@ def test_a_row_is_bit_identical_alone_and_in_random_batches_chunks_and_pages(run
             assert len(logits) == len(step.owners)
             for row, (sequence, position) in zip(logits, step.owners, strict=True):
                 assert np.array_equal(row, expected[sequence][position]), (seed, sequence, position)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    lengths=st.lists(st.integers(1, 24), min_size=1, max_size=8),
+    max_chunk=st.integers(1, 24),
+)
+def test_any_schedule_of_any_sequences_gives_the_bits_of_each_alone(small_runner, seed, lengths, max_chunk):
+    sequences = random_sequences(seed, small_runner.vocab_size, lengths)
+    expected = [alone(small_runner, tokens) for tokens in sequences]
+    rng = np.random.default_rng(seed)
+    for step in random_steps(
+        rng, sequences, page_size=PAGE_SIZE, n_pages=N_PAGES, max_chunk=max_chunk, all_logits=False
+    ):
+        logits = small_runner.forward(step.plan)
+        wanted = [expected[sequence][position] for sequence, position in step.owners]
+        assert np.array_equal(logits, np.reshape(wanted, logits.shape))
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 5, 7, 8, 9, 15, 16, 17, 40])

@@ -147,13 +147,13 @@ class _Step:
         for row in range(n_rows):
             yield slice(row, row + 1)
 
-    def cells(self, sequence: int, n_tokens: int) -> I32:
+    def cells(self, sequence: int, n_tokens: int) -> npt.NDArray[np.int64]:
         """(n_tokens,) where in the storage each position of a sequence lives."""
         start, stop = self.plan.page_start[sequence : sequence + 2]
         page_size = self.runner.page_size
         positions = np.arange(n_tokens)
         pages = self.plan.page_table[start:stop][positions // page_size]
-        cells: I32 = pages * page_size + positions % page_size
+        cells: npt.NDArray[np.int64] = pages * page_size + positions % page_size
         return cells
 
     def write_keys_and_values(self, op: Attention) -> None:
