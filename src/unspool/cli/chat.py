@@ -76,7 +76,7 @@ def chat(
     )
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_session import ChatSession
-    from unspool.cli.load import load_llm
+    from unspool.cli.load import can_chat, load_llm
 
     system = None if system is None else checked(system, "--system")
     session = ChatSession(model, options.with_defaults(typed), system)
@@ -88,7 +88,7 @@ def chat(
     options.note_unused(session.params, quiet=quiet)
     llm = load_llm(model, threads=threads, context=context, runner=runner, quiet=quiet)
     try:
-        if not llm.has_chat_template:
+        if not can_chat(llm):
             raise BadRequest(
                 f"{model} has no chat template, so it cannot chat; `unspool run --raw --model {model}` "
                 "continues text with it",

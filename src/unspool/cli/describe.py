@@ -76,7 +76,7 @@ def _context_length(source: WeightSource) -> int | None:
 
 def _has_chat_template(source: WeightSource) -> bool:
     if source.format == "gguf":
-        return "tokenizer.chat_template" in source.metadata
+        return any(key.startswith("tokenizer.chat_template") for key in source.metadata)
     folder = source.path if source.path.is_dir() else source.path.parent
     if (folder / "chat_template.jinja").is_file():
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, TemplateError
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
@@ -31,3 +31,13 @@ def load_llm(
     from unspool.llm import LLM
 
     return LLM(path, threads=threads, context_length=context, runner=runner)
+
+
+def can_chat(llm: LLM) -> bool:
+    """Whether the model has a chat template. One that is there and does not work raises TemplateError."""
+    try:
+        return llm.chat_template is not None
+    except TemplateError as error:
+        if error.code != "no_chat_template":
+            raise
+        return False

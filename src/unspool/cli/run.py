@@ -116,7 +116,9 @@ def start(
     """The events of the answer, and whether the chat template was used."""
     if raw:
         return llm.stream(text, params), False
-    if not llm.has_chat_template:
+    from unspool.cli.load import can_chat
+
+    if not can_chat(llm):
         if system is not None:
             raise BadRequest("--system needs a chat template and this model has none; put it in the prompt")
         if not quiet:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unspool.cli import load, main
-from unspool.errors import UnspoolError
+from unspool.errors import TemplateError, UnspoolError
 from unspool.params import DecodingParams
 from unspool.types import Event, Usage
 
@@ -19,7 +19,7 @@ class FakeLLM:
     """Streams `pieces`, a token each, and remembers what it was asked."""
 
     pieces: Sequence[str] = ("Once ", "upon ", "a time.")
-    has_chat_template: bool = True
+    template_problem: TemplateError | None = None
     refuses: UnspoolError | None = None  # raised before the first piece
     fails: UnspoolError | None = None  # reported after the last
     finish_reason: str = "stop"
@@ -29,6 +29,15 @@ class FakeLLM:
     asked: dict[str, Any] = field(default_factory=dict)
     is_closed: bool = False
     n_streams_closed: int = 0
+
+    @property
+    def chat_template(self) -> object:
+        if self.template_problem is not None:
+            raise self.template_problem
+        return object()
+
+    def lose_template(self) -> None:
+        self.template_problem = TemplateError("m: has no chat template", code="no_chat_template")
 
     def stream(self, prompt: str, params: DecodingParams) -> Iterator[Event]:
         self.prompts.append((prompt, params))

@@ -73,7 +73,7 @@ def test_the_first_error_ends_a_script(unspool, fake_llm) -> None:
 
 
 def test_a_model_without_a_template_cannot_chat(unspool, fake_llm) -> None:
-    fake_llm.has_chat_template = False
+    fake_llm.lose_template()
     ran = unspool("chat", "--model", "gemma3-270m", stdin=b"Hi\n")
     assert ran.exit_code == 2
     assert "unspool run --raw --model gemma3-270m" in ran.err

@@ -26,7 +26,7 @@ from unspool.cli import load, main
 from unspool.types import Event, Usage
 
 class Talker:
-    has_chat_template = True
+    chat_template = "{{ messages }}"
     def stream_chat(self, messages, params):
         n = 0
         while n < 3 or messages[-1]["content"] != "brief":

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from unspool.cli import main, run
-from unspool.errors import BadRequest, ContextOverflow, ModelFileError
+from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
 
 
 def test_text_goes_to_standard_output_and_figures_to_standard_error(unspool, fake_llm) -> None:
@@ -42,7 +42,7 @@ def test_raw_continues_the_prompt_as_it_stands(unspool, fake_llm) -> None:
 
 
 def test_a_model_without_a_template_continues_the_prompt_and_says_so(unspool, fake_llm) -> None:
-    fake_llm.has_chat_template = False
+    fake_llm.lose_template()
     ran = unspool("run", "Once")
     assert fake_llm.prompts[0][0] == "Once"
     assert "no chat template" in ran.err
@@ -143,10 +143,19 @@ def test_a_bad_request_is_one_line_with_exit_code_2(unspool, fake_llm, arguments
 
 
 def test_system_for_a_model_without_a_template_is_refused(unspool, fake_llm) -> None:
-    fake_llm.has_chat_template = False
+    fake_llm.lose_template()
     ran = unspool("run", "Hi", "--system", "x")
     assert ran.exit_code == 2
     assert "this model has none" in ran.err
+
+
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_a_template_that_does_not_work_is_never_passed_over(unspool, fake_llm, command: str) -> None:
+    fake_llm.template_problem = TemplateError("m: chat template does not parse: line 3")
+    ran = unspool(command, *(["Hi"] if command == "run" else []))
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert ran.err.splitlines()[-1] == "error: m: chat template does not parse: line 3"
+    assert fake_llm.prompts == []
 
 
 def test_a_prompt_that_is_too_long_is_one_line(unspool, fake_llm) -> None:
