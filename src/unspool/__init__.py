@@ -5,13 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unspool.engine.scheduler import Limits as Limits
+    from unspool.engine.stream import EventStream as EventStream
+    from unspool.errors import BadRequest as BadRequest
+    from unspool.errors import UnspoolError as UnspoolError
     from unspool.llm import LLM as LLM
     from unspool.params import DecodingParams as DecodingParams
+    from unspool.types import Completion as Completion
+    from unspool.types import Event as Event
+    from unspool.types import Usage as Usage
 
 __version__ = "0.1.0"
-__all__ = ["LLM", "DecodingParams", "__version__"]
 
-_HOME = {"LLM": "unspool.llm", "DecodingParams": "unspool.params"}
+_HOME = {
+    "LLM": "unspool.llm",
+    "BadRequest": "unspool.errors",
+    "Completion": "unspool.types",
+    "DecodingParams": "unspool.params",
+    "Event": "unspool.types",
+    "EventStream": "unspool.engine.stream",
+    "Limits": "unspool.engine.scheduler",
+    "UnspoolError": "unspool.errors",
+    "Usage": "unspool.types",
+}
+
+__all__ = [
+    "LLM",
+    "BadRequest",
+    "Completion",
+    "DecodingParams",
+    "Event",
+    "EventStream",
+    "Limits",
+    "UnspoolError",
+    "Usage",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,3 +52,7 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

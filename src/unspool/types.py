@@ -133,3 +133,35 @@ class Event:
     seed: int | None = None  # None when no random number was drawn
     usage: Usage | None = None
     error: UnspoolError | None = None  # why finish_reason is "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A whole answer. `str()` of it is its text."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    stop: str | int | None  # the stop string or token id that ended it
+    seed: int | None  # the seed used; None when no random number was drawn
+    usage: Usage
+    params: DecodingParams  # as they were applied
+
+    def __str__(self) -> str:
+        return self.text
+
+    @classmethod
+    def of(cls, events: Sequence[Event], params: DecodingParams) -> Completion:
+        """What all the events of one branch add up to."""
+        last = events[-1]
+        assert last.finish_reason is not None, "the last event has the reason"
+        assert last.usage is not None, "and the usage"
+        return cls(
+            text="".join(event.text for event in events),
+            token_ids=tuple(token_id for event in events for token_id in event.token_ids),
+            finish_reason=last.finish_reason,
+            stop=last.stop,
+            seed=last.seed,
+            usage=last.usage,
+            params=params,
+        )

@@ -1,0 +1,68 @@
+"""What a caller may give as a prompt: text, or token ids; one, or several in a list."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from unspool.errors import BadRequest
+from unspool.params import DecodingParams
+
+Prompt: TypeAlias = str | Sequence[int]
+
+
+def is_batch(prompt: Any) -> bool:
+    """Whether this is a list of prompts, and not one: [] is a batch of none, [1, 2] one prompt of ids."""
+    if isinstance(prompt, str):
+        return False
+    if isinstance(prompt, (bytes, Mapping)) or (not isinstance(prompt, Sequence) and not _has_items(prompt)):
+        raise BadRequest(
+            f"a prompt is a string or a list of token ids, or several of them in a list; got {prompt!r}",
+            code="bad_prompt",
+        )
+    return len(prompt) == 0 or isinstance(prompt[0], str) or _has_items(prompt[0])
+
+
+def checked_ids(prompt: Any) -> list[int]:
+    """A prompt of token ids as plain numbers; their range is the engine's affair."""
+    if isinstance(prompt, (bytes, Mapping)) or not _has_items(prompt):
+        raise BadRequest(f"a prompt is a string or a list of token ids, got {prompt!r}", code="bad_prompt")
+    ids = []
+    for token_id in prompt:
+        if isinstance(token_id, bool) or not hasattr(token_id, "__index__"):
+            raise BadRequest(
+                f"a prompt of token ids holds {token_id!r}, which is no whole number", code="bad_prompt"
+            )
+        ids.append(operator.index(token_id))
+    return ids
+
+
+def checked_params(params: Any) -> DecodingParams:
+    """The parameters of one request; None is the defaults."""
+    if params is None:
+        return DecodingParams()
+    if not isinstance(params, DecodingParams):
+        raise BadRequest(
+            f"params must be DecodingParams, got {type(params).__name__}; "
+            "DecodingParams.from_dict makes them from a dictionary",
+            code="bad_params",
+        )
+    return params
+
+
+def spread_params(params: Any, n_prompts: int) -> list[DecodingParams]:
+    """The parameters of each of n prompts, from one for all or one for each."""
+    if isinstance(params, Sequence) and not isinstance(params, str):
+        if len(params) != n_prompts:
+            raise BadRequest(
+                f"{n_prompts} prompts have {len(params)} params; give one for all or one for each",
+                code="bad_params",
+            )
+        return [checked_params(each) for each in params]
+    return [checked_params(params)] * n_prompts
+
+
+def _has_items(value: Any) -> bool:
+    """A list, a tuple, a NumPy array: it has a length and items by number."""
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")

@@ -1,0 +1,283 @@
+"""The blocking front door: a model by name, text in, text out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, overload
+
+from unspool.engine.engine import Engine
+from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
+from unspool.engine.scheduler import Limits
+from unspool.engine.stream import EventStream, Streams
+from unspool.errors import BadRequest, TemplateError
+from unspool.kv.layout import pages_for
+from unspool.models.loader import LoadedModel
+from unspool.params import DecodingParams
+from unspool.runners.base import Runner
+from unspool.types import Completion, Request
+
+if TYPE_CHECKING:
+    from unspool.models.chat_template import ChatTemplate
+    from unspool.models.tokenizer import Tokenizer
+
+Message: TypeAlias = Mapping[str, Any]
+Tool: TypeAlias = Mapping[str, Any]
+
+RUNNERS: Final = ("native", "reference")
+MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
+
+
+class LLM:
+    """A loaded model.
+
+    model           a catalogue name (pulled when missing), a GGUF file, a safetensors folder, or hf:org/repo
+    threads         processors to use; all that the process may run on when left out
+    context_length  longest prompt and answer together, in tokens; the model's own when left out
+    kv_tokens       tokens that all requests in flight may hold; one whole context, and at least 8192,
+                    when left out. Memory is taken as it is written, not at once
+    page_size       tokens a page of the cache, a power of two
+    runner          "native" (C++) or "reference" (NumPy, slow, for comparison)
+    limits          how much runs at once
+
+    Use it as a context manager, or `close` it. Several threads may use one LLM; they take turns.
+    """
+
+    def __init__(
+        self,
+        model: str | Path,
+        *,
+        threads: int | None = None,
+        context_length: int | None = None,
+        kv_tokens: int | None = None,
+        page_size: int = 32,
+        runner: str = "native",
+        limits: Limits | None = None,
+    ) -> None:
+        _check_counts(
+            threads=threads, context_length=context_length, kv_tokens=kv_tokens, page_size=page_size
+        )
+        if page_size & (page_size - 1):
+            raise BadRequest(f"page_size must be a power of two, got {page_size}", code="bad_page_size")
+        if runner not in RUNNERS:
+            raise BadRequest(f"runner must be one of {', '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
+        if runner == "reference" and threads is not None:
+            raise BadRequest("the reference runner has no threads; leave threads out", code="bad_threads")
+        self._loaded: LoadedModel | None = LoadedModel(_find(model))
+        try:
+            if kv_tokens is None:
+                length = self._loaded.graph.context_length if context_length is None else context_length
+                kv_tokens = max(length, MIN_KV_TOKENS)
+            n_pages = pages_for(kv_tokens, page_size)
+            built = _make_runner(runner, self._loaded, n_pages, page_size, threads)
+            self._assemble(built, self._loaded.tokenizer, None, context_length, limits)
+        except BaseException:
+            self._loaded.close()
+            raise
+
+    @classmethod
+    def from_parts(
+        cls,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        *,
+        chat_template: ChatTemplate | None = None,
+        context_length: int | None = None,
+        limits: Limits | None = None,
+    ) -> LLM:
+        """An LLM around a runner and a tokenizer of one's own; `close` closes the runner."""
+        llm = cls.__new__(cls)
+        llm._loaded = None
+        llm._assemble(runner, tokenizer, chat_template, context_length, limits)
+        return llm
+
+    def _assemble(
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        chat_template: ChatTemplate | None,
+        context_length: int | None,
+        limits: Limits | None,
+    ) -> None:
+        try:
+            self._engine = Engine(runner, tokenizer, context_length=context_length, limits=limits)
+        except BaseException:
+            runner.close()
+            raise
+        self._streams = Streams(self._engine)
+        self.tokenizer = tokenizer
+        self._chat_template = chat_template
+
+    @property
+    def context_length(self) -> int:
+        """Longest prompt and answer together, in tokens."""
+        return self._engine.context_length
+
+    @property
+    def runner(self) -> Runner:
+        """What computes the logits."""
+        return self._engine.runner
+
+    # Text
+
+    @overload
+    def generate(self, prompt: Prompt, params: DecodingParams | None = None) -> Completion: ...
+    @overload
+    def generate(
+        self,
+        prompt: list[str] | tuple[str, ...] | Sequence[Sequence[int]],
+        params: DecodingParams | Sequence[DecodingParams] | None = None,
+    ) -> list[Completion]: ...
+
+    def generate(
+        self,
+        prompt: Prompt | Sequence[Prompt],
+        params: DecodingParams | Sequence[DecodingParams] | None = None,
+    ) -> Completion | list[Completion]:
+        """Continue a prompt, or several at once: text, or token ids taken as they are.
+
+        Text is encoded with the model's begin token where the model wants one; control tokens written in
+        it are plain text. For several prompts `params` may be a list of the same length, and each
+        answer is the one that the prompt would get alone. Raises BadRequest and its kinds before
+        anything runs. Ctrl-C ends the requests and leaves the model usable.
+        """
+        if is_batch(prompt):
+            prompts = cast(Sequence[Prompt], prompt)
+            per_prompt = spread_params(params, len(prompts))
+            return self._complete([self._request(p, q) for p, q in zip(prompts, per_prompt, strict=True)])
+        return self._complete([self._request(cast(Prompt, prompt), checked_params(params))])[0]
+
+    def stream(self, prompt: Prompt, params: DecodingParams | None = None) -> EventStream:
+        """Like `generate` for one prompt, as events whose texts join to the answer."""
+        return self._streams.open([self._request(prompt, checked_params(params))])[0]
+
+    # Chat
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+    ) -> Completion:
+        """Answer a conversation, written out by the model's chat template.
+
+        With `continue_final_message` the last message, the assistant's, is continued and not answered.
+        """
+        return self._complete([self._chat_request(messages, params, tools, continue_final_message)])[0]
+
+    def stream_chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+    ) -> EventStream:
+        """Like `chat`, as events whose texts join to the answer."""
+        return self._streams.open([self._chat_request(messages, params, tools, continue_final_message)])[0]
+
+    @property
+    def chat_template(self) -> ChatTemplate:
+        """Raises TemplateError when the model has none."""
+        if self._chat_template is None:
+            if self._loaded is None:
+                raise TemplateError("no chat template was given; use generate, or give one to from_parts")
+            self._chat_template = self._loaded.chat_template
+        return self._chat_template
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether `chat` can work."""
+        try:
+            return self.chat_template is not None
+        except TemplateError:
+            return False
+
+    # Tokens
+
+    def tokenize(self, text: str, *, add_bos: bool = True, parse_special: bool = False) -> list[int]:
+        """Token ids of a text, as `generate` would take it; `parse_special` reads control tokens in it."""
+        return self.tokenizer.encode(text, add_bos=add_bos, parse_special=parse_special)
+
+    def detokenize(self, token_ids: Sequence[int]) -> str:
+        """The text of token ids; control tokens add nothing to it."""
+        return self.tokenizer.decode(checked_ids(token_ids))
+
+    # Life
+
+    def close(self) -> None:
+        """End what is in flight and free the memory; idempotent."""
+        self._streams.close()
+        if self._loaded is not None:
+            self._loaded.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _request(self, prompt: Prompt, params: DecodingParams) -> Request:
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else checked_ids(prompt)
+        if not ids and self.tokenizer.bos_id is not None:
+            ids = [self.tokenizer.bos_id]
+        if not ids:
+            raise BadRequest(
+                "the prompt is empty and this model has no begin token to start from; give some text",
+                code="empty_prompt",
+            )
+        return Request(tuple(ids), params)
+
+    def _chat_request(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None,
+        tools: Sequence[Tool] | None,
+        continue_final_message: bool,
+    ) -> Request:
+        text = self.chat_template.render(
+            messages,
+            tools=tools,
+            add_generation_prompt=not continue_final_message,
+            continue_final_message=continue_final_message,
+        )
+        # A template writes control tokens out, BOS among them; `encode` puts no second one before it.
+        return Request(tuple(self.tokenizer.encode(text, parse_special=True)), checked_params(params))
+
+    def _complete(self, requests: Sequence[Request]) -> list[Completion]:
+        streams = self._streams.open(requests)
+        try:
+            return [Completion.of(list(s), r.params) for s, r in zip(streams, requests, strict=True)]
+        finally:
+            for stream in streams:
+                stream.close()
+
+
+def _find(model: str | Path) -> Path:
+    """A Path is a path, even where a model of that name is in the catalogue."""
+    from unspool.models import catalogue
+
+    return catalogue.resolve(os.path.join(os.curdir, model) if isinstance(model, Path) else model)
+
+
+def _make_runner(name: str, loaded: LoadedModel, n_pages: int, page_size: int, threads: int | None) -> Runner:
+    graph, source = loaded.graph, loaded.source
+    if name == "reference":
+        from unspool.runners.reference import ReferenceRunner
+
+        return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
+    from unspool.runners.native import NativeRunner
+
+    return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, value in counts.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise BadRequest(
+                f"{name} must be a whole number, at least 1, got {value!r}; leave it out for the default",
+                code=f"bad_{name}",
+            )

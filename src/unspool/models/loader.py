@@ -1,0 +1,85 @@
+"""From a path to everything that is known about a model, before anything computes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from unspool.models.architectures import build_graph
+from unspool.models.config import read_config
+from unspool.models.weights import open_weights
+
+if TYPE_CHECKING:
+    from unspool.models.chat_template import ChatTemplate
+    from unspool.models.tokenizer import Tokenizer
+
+T = TypeVar("T")
+
+
+class _Background(Generic[T]):
+    """A value that a thread works out while the caller does something else."""
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._value: list[T] = []
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value.append(self._work())
+        except BaseException as error:  # raised again where the value is wanted
+            self._error = error
+
+    def wait(self) -> None:
+        self._thread.join()
+
+    def result(self) -> T:
+        self.wait()
+        if self._error is not None:
+            raise self._error
+        return self._value[0]
+
+
+class LoadedModel:
+    """An open model: its weights, what it computes, how its text is spelled and its chats are written.
+
+    The tokenizer is built in a thread, because a runner packs weights in the meantime. Raises the
+    typed errors of the parts: ModelFileError, UnsupportedModel, ModelNotFound.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.source = open_weights(self.path)
+        try:
+            self.config = read_config(self.source)
+            self.graph = build_graph(self.config, self.source)
+            self._tokenizer = _Background(self._load_tokenizer)
+        except BaseException:
+            self.source.close()
+            raise
+
+    def _load_tokenizer(self) -> Tokenizer:
+        from unspool.models.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.source)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        return self._tokenizer.result()
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """Raises TemplateError when the model has none or it does not parse."""
+        from unspool.models.chat_template import ChatTemplate
+
+        return ChatTemplate.from_source(self.source, self.tokenizer)
+
+    def close(self) -> None:
+        """Close the weights; idempotent. A runner that reads them must be closed before."""
+        self._tokenizer.wait()
+        self.source.close()
