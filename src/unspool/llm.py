@@ -26,6 +26,7 @@ Message: TypeAlias = Mapping[str, Any]
 Tool: TypeAlias = Mapping[str, Any]
 
 RUNNERS: Final = ("native", "reference")
+NO_TEMPLATE: Final = "no_chat_template"  # the code of a TemplateError for a model that has none
 MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
 
 
@@ -55,11 +56,9 @@ class LLM:
         runner: str = "native",
         limits: Limits | None = None,
     ) -> None:
-        _check_counts(
-            threads=threads, context_length=context_length, kv_tokens=kv_tokens, page_size=page_size
-        )
-        if page_size & (page_size - 1):
-            raise BadRequest(f"page_size must be a power of two, got {page_size}", code="bad_page_size")
+        _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
+        if not isinstance(page_size, int) or page_size < 1 or page_size & (page_size - 1):
+            raise BadRequest(f"page_size must be a power of two, got {page_size!r}", code="bad_page_size")
         if runner not in RUNNERS:
             raise BadRequest(f"runner must be one of {', '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
         if runner == "reference" and threads is not None:
@@ -161,12 +160,15 @@ class LLM:
         *,
         tools: Sequence[Tool] | None = None,
         continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
     ) -> Completion:
         """Answer a conversation, written out by the model's chat template.
 
         With `continue_final_message` the last message, the assistant's, is continued and not answered.
+        `template_variables` go to the template as they are ({"enable_thinking": False} for some models).
         """
-        return self._complete([self._chat_request(messages, params, tools, continue_final_message)])[0]
+        request = self._chat_request(messages, params, tools, continue_final_message, template_variables)
+        return self._complete([request])[0]
 
     def stream_chat(
         self,
@@ -175,26 +177,30 @@ class LLM:
         *,
         tools: Sequence[Tool] | None = None,
         continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
     ) -> EventStream:
         """Like `chat`, as events whose texts join to the answer."""
-        return self._streams.open([self._chat_request(messages, params, tools, continue_final_message)])[0]
+        request = self._chat_request(messages, params, tools, continue_final_message, template_variables)
+        return self._streams.open([request])[0]
 
     @property
     def chat_template(self) -> ChatTemplate:
         """Raises TemplateError when the model has none."""
         if self._chat_template is None:
             if self._loaded is None:
-                raise TemplateError("no chat template was given; use generate, or give one to from_parts")
+                raise TemplateError(
+                    "no chat template was given; use generate, or give one to from_parts", code=NO_TEMPLATE
+                )
             self._chat_template = self._loaded.chat_template
         return self._chat_template
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether `chat` can work."""
+        """Whether there is a chat template. One that does not parse is one, and `chat` says what is wrong."""
         try:
             return self.chat_template is not None
-        except TemplateError:
-            return False
+        except TemplateError as error:
+            return error.code != NO_TEMPLATE
 
     # Tokens
 
@@ -237,15 +243,17 @@ class LLM:
         params: DecodingParams | None,
         tools: Sequence[Tool] | None,
         continue_final_message: bool,
+        template_variables: Mapping[str, Any] | None,
     ) -> Request:
+        checked = checked_params(params)
         text = self.chat_template.render(
             messages,
             tools=tools,
-            add_generation_prompt=not continue_final_message,
             continue_final_message=continue_final_message,
+            **(template_variables or {}),
         )
         # A template writes control tokens out, BOS among them; `encode` puts no second one before it.
-        return Request(tuple(self.tokenizer.encode(text, parse_special=True)), checked_params(params))
+        return Request(tuple(self.tokenizer.encode(text, parse_special=True)), checked)
 
     def _complete(self, requests: Sequence[Request]) -> list[Completion]:
         streams = self._streams.open(requests)

@@ -1,0 +1,351 @@
+"""The blocking front door, on a tiny model from a file: text in, text out, and every refusal."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import closing
+
+import numpy as np
+import pytest
+from tiny_llm import END_ID, write_tiny_llm
+
+import unspool
+from unspool import LLM, Completion, DecodingParams, Limits
+from unspool.errors import BadRequest, CapacityError, ContextOverflow, ModelNotFound, TemplateError
+from unspool.runners.toy import ToyRunner
+
+PARAMS = DecodingParams(max_tokens=12, seed=5, ignore_eos=True)
+GREEDY = DecodingParams(max_tokens=12, temperature=0, ignore_eos=True)
+PROMPTS = ["hello", "once upon", "世界 {}", "x"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf")
+
+
+@pytest.fixture(scope="module")
+def llm(model):
+    with LLM(model, threads=1) as llm:
+        yield llm
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_behind(request):
+    """After each test the engine of the shared model is idle and its pool adds up."""
+    yield
+    if "llm" in request.fixturenames:
+        engine = request.getfixturevalue("llm")._engine
+        request.getfixturevalue("llm")._streams.forget(-1)  # a turn, which sweeps what was abandoned
+        engine.check()
+        assert engine.is_idle
+
+
+def test_a_prompt_gives_a_completion_with_all_that_is_known_about_it(llm):
+    done = llm.generate("hello", PARAMS)
+    assert isinstance(done, Completion)
+    assert str(done) == done.text == llm.detokenize(done.token_ids)
+    assert (len(done.token_ids), done.finish_reason, done.stop, done.seed) == (12, "length", None, 5)
+    assert (done.usage.prompt_tokens, done.usage.completion_tokens) == (5, 12)
+    assert done.usage.ttft_ms > 0
+    assert done.params is PARAMS
+
+
+def test_the_default_parameters_draw_a_seed_and_report_it(llm):
+    done = llm.generate("hello")
+    assert done.params == DecodingParams()
+    again = llm.generate("hello", DecodingParams(seed=done.seed))
+    assert again.token_ids == done.token_ids
+
+
+def test_text_and_its_token_ids_give_the_same_answer(llm):
+    expected = llm.generate("hello", PARAMS).token_ids
+    assert llm.generate(llm.tokenize("hello"), PARAMS).token_ids == expected
+    assert llm.generate(np.array(llm.tokenize("hello")), PARAMS).token_ids == expected
+    assert llm.generate(tuple(llm.tokenize("hello")), PARAMS).token_ids == expected
+
+
+def test_a_batch_gives_each_prompt_the_answer_it_gets_alone(llm):
+    many = llm.generate(PROMPTS, PARAMS)
+    assert [done.token_ids for done in many] == [llm.generate(p, PARAMS).token_ids for p in PROMPTS]
+    as_ids = llm.generate([llm.tokenize(p) for p in PROMPTS], PARAMS)
+    assert [done.token_ids for done in as_ids] == [done.token_ids for done in many]
+    assert llm.generate([], PARAMS) == []
+
+
+def test_a_batch_may_have_parameters_for_each_prompt(llm):
+    params = [PARAMS, GREEDY, PARAMS.replace(max_tokens=3), PARAMS.replace(seed=9)]
+    many = llm.generate(PROMPTS, params)
+    assert [done.params for done in many] == params
+    assert [done.text for done in many] == [
+        llm.generate(p, q).text for p, q in zip(PROMPTS, params, strict=True)
+    ]
+    with pytest.raises(BadRequest, match="4 prompts have 2 params"):
+        llm.generate(PROMPTS, params[:2])
+
+
+@pytest.mark.parametrize("settings", [{"runner": "reference"}, {"page_size": 16}, {"limits": Limits(3, 2)}])
+def test_runner_page_size_and_limits_change_no_greedy_token(llm, model, settings):
+    with LLM(model, **settings) as other:
+        for done, expected in zip(
+            other.generate(PROMPTS, GREEDY), llm.generate(PROMPTS, GREEDY), strict=True
+        ):
+            assert done.token_ids == expected.token_ids
+
+
+def test_a_stream_joins_to_the_completion(llm):
+    params = PARAMS.replace(max_tokens=40)
+    expected = llm.generate("hello", params)
+    events = list(llm.stream("hello", params))
+    assert "".join(event.text for event in events) == expected.text
+    assert tuple(i for event in events for i in event.token_ids) == expected.token_ids
+    assert [event.finish_reason for event in events[:-1]] == [None] * (len(events) - 1)
+    assert events[-1].finish_reason == "length"
+    assert dataclasses.replace(events[-1].usage, ttft_ms=0, prefill_s=0, decode_s=0) == dataclasses.replace(
+        expected.usage, ttft_ms=0, prefill_s=0, decode_s=0
+    )
+
+
+def test_a_stop_string_cuts_text_ids_and_usage(llm):
+    free = llm.generate("hello", GREEDY)
+    stop = next(character for character in free.text if character.isascii())
+    done = llm.generate("hello", GREEDY.replace(stop=stop))
+    assert (done.finish_reason, done.stop) == ("stop", stop)
+    assert done.text == free.text[: free.text.index(stop)]
+    assert done.usage.completion_tokens == len(done.token_ids) < 12
+
+
+def test_the_end_token_ends_the_text_and_is_named(llm):
+    # nearly uniform over 258 ids: about every third text ends before the context does
+    hot = [DecodingParams(temperature=100, max_tokens=None, seed=seed) for seed in range(16)]
+    done = llm.generate(["hello"] * len(hot), hot)
+    assert {(d.finish_reason, d.stop) for d in done} == {("stop", END_ID), ("length", None)}
+    assert all(END_ID not in d.token_ids for d in done)
+    assert all(d.usage.prompt_tokens + d.usage.completion_tokens == 128 for d in done if d.stop is None)
+
+
+def test_streams_interleave_without_touching_each_other(llm):
+    params = [PARAMS.replace(seed=seed) for seed in range(3)]
+    streams = [llm.stream("hello", p) for p in params]
+    told = ["", "", ""]
+    for _ in range(12):
+        for i, stream in enumerate(streams):
+            told[i] += next(stream, None).text if i != 1 or len(told[1]) < 99 else ""
+    assert told == [llm.generate("hello", p).text for p in params]
+    for stream in streams:
+        stream.close()
+
+
+def test_a_stream_that_is_closed_or_dropped_frees_its_pages(llm):
+    with closing(llm.stream("hello", PARAMS)) as stream:
+        next(stream)
+        assert llm._engine.pool.n_live > 0
+    assert llm._engine.pool.n_live == 0
+    with llm.stream("hello", PARAMS) as stream:
+        next(stream)
+    assert list(stream) == []
+    for _ in llm.stream("hello", PARAMS):
+        break
+    gc.collect()
+    llm.generate("x", GREEDY)
+    assert llm._engine.is_idle
+
+
+def test_an_interrupt_cancels_the_request_and_leaves_the_model_usable(llm, monkeypatch):
+    expected = llm.generate("hello", GREEDY).token_ids
+    forward = llm.runner.forward
+    n_calls = []
+
+    def interrupted(plan):
+        n_calls.append(plan)
+        if len(n_calls) == 4:
+            signal.raise_signal(signal.SIGINT)
+        return forward(plan)
+
+    monkeypatch.setattr(llm.runner, "forward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        llm.generate(["hello", "other"], GREEDY)
+    assert len(n_calls) == 4
+    assert llm._engine.is_idle
+    llm._engine.check()
+    n_calls.clear()
+    stream = llm.stream("hello", GREEDY)
+    with pytest.raises(KeyboardInterrupt):
+        list(stream)
+    assert llm._engine.is_idle
+    monkeypatch.undo()
+    assert llm.generate("hello", GREEDY).token_ids == expected
+
+
+def test_an_interrupt_of_one_stream_spares_the_other(llm, monkeypatch):
+    forward = llm.runner.forward
+    n_calls = []
+
+    def interrupted(plan):
+        n_calls.append(plan)
+        if len(n_calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return forward(plan)
+
+    monkeypatch.setattr(llm.runner, "forward", interrupted)
+    first, second = llm.stream("hello", GREEDY), llm.stream("other", GREEDY)
+    with pytest.raises(KeyboardInterrupt):
+        list(first)
+    assert "".join(event.text for event in second) == llm.generate("other", GREEDY).text
+
+
+def test_a_runner_that_fails_frees_everything_and_raises(llm, monkeypatch):
+    monkeypatch.setattr(llm.runner, "forward", lambda plan: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        llm.generate(PROMPTS, GREEDY)
+
+
+def test_an_error_inside_a_request_is_handed_out_and_raised(llm, monkeypatch):
+    forward = llm.runner.forward
+    monkeypatch.setattr(llm.runner, "forward", lambda plan: forward(plan) * np.float32(np.nan))
+    stream = llm.stream("hello", GREEDY)
+    event = next(stream)
+    assert (event.finish_reason, event.error.code) == ("error", "no_candidate")
+    with pytest.raises(unspool.UnspoolError, match="no token can be chosen at position 5"):
+        next(stream)
+    assert list(stream) == []
+    with pytest.raises(unspool.UnspoolError, match="no token can be chosen"):
+        llm.generate("hello", GREEDY)
+
+
+def test_threads_take_turns(llm):
+    expected = [llm.generate(p, PARAMS).text for p in PROMPTS]
+    told = [None] * len(PROMPTS)
+
+    def work(i):
+        told[i] = llm.generate(PROMPTS[i], PARAMS).text
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(PROMPTS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == expected
+
+
+def test_an_empty_prompt_starts_from_the_begin_token_or_is_refused(llm, monkeypatch):
+    for empty in ("", [[]], [""]):
+        with pytest.raises(
+            BadRequest, match="the prompt is empty and this model has no begin token"
+        ) as caught:
+            llm.generate(empty, GREEDY)
+        assert caught.value.code == "empty_prompt"
+    monkeypatch.setattr(llm.tokenizer, "bos_id", END_ID)
+    assert llm.generate("", GREEDY).token_ids == llm.generate([END_ID], GREEDY).token_ids
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [None, 7, b"bytes", {"a": 1}, [1, "a"], [1, 2.5], [True], ["a", 3], [[1], None], [b"x"], iter([1])],
+)
+def test_what_is_no_prompt_is_refused(llm, prompt):
+    with pytest.raises(BadRequest, match="a prompt") as caught:
+        llm.generate(prompt, GREEDY)
+    assert caught.value.code == "bad_prompt"
+
+
+@pytest.mark.parametrize("params", [{"temperature": 0}, 0.5, "greedy"])
+def test_what_are_no_parameters_is_refused(llm, params):
+    for call in (llm.generate, llm.stream):
+        with pytest.raises(BadRequest, match=r"params must be DecodingParams, got .*from_dict"):
+            call("hello", params)
+
+
+def test_a_request_that_cannot_run_refuses_the_whole_batch_before_anything_runs(llm, monkeypatch):
+    monkeypatch.setattr(llm.runner, "forward", lambda plan: 1 / 0)
+    with pytest.raises(ContextOverflow, match="prompt has 128 tokens and the context 128"):
+        llm.generate(["hello", "x" * 128], GREEDY)
+    with pytest.raises(BadRequest, match="prompt holds the token id 258"):
+        llm.generate([[1], [258]], GREEDY)
+
+
+def test_context_and_cache_are_as_large_as_asked(model):
+    with LLM(model, context_length=10, kv_tokens=12, page_size=16) as small:
+        assert small.context_length == 10
+        assert small.runner.n_pages == 1
+        assert len(small.generate("hello", GREEDY).token_ids) == 5
+    with LLM(model, kv_tokens=64) as small, pytest.raises(CapacityError, match="the KV cache holds 64"):
+        small.generate("x" * 60, GREEDY)
+    with LLM(model) as whole:
+        assert whole.runner.n_pages * 32 == 8192
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"threads": 0}, "threads must be a whole number, at least 1, got 0"),
+        ({"threads": True}, "threads must be a whole number"),
+        ({"context_length": -1}, "context_length must be a whole number"),
+        ({"context_length": 129}, r"context_length must be in \[1, 128\]"),
+        ({"kv_tokens": 1.5}, "kv_tokens must be a whole number"),
+        ({"page_size": 24}, "page_size must be a power of two, got 24"),
+        ({"page_size": None}, "page_size must be a power of two, got None"),
+        ({"runner": "cuda"}, "runner must be one of native, reference, got 'cuda'"),
+        ({"runner": "reference", "threads": 2}, "the reference runner has no threads"),
+    ],
+)
+def test_settings_without_a_meaning_are_refused(model, settings, words):
+    with pytest.raises(BadRequest, match=words):
+        LLM(model, **settings)
+
+
+def test_a_model_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ModelNotFound, match="no such file"):
+        LLM(tmp_path / "none.gguf")
+    with pytest.raises(ModelNotFound):
+        LLM("no-such-model")
+
+
+def test_a_broken_tokenizer_closes_what_was_open(tmp_path):
+    from tiny_models import TinySpec, tiny_source, write_gguf
+
+    path = write_gguf(tmp_path / "bare.gguf", tiny_source(TinySpec()))
+    with pytest.raises(unspool.UnspoolError, match=r"tokenizer\.ggml\.model"):
+        LLM(path)
+
+
+def test_a_closed_model_says_so(model):
+    llm = LLM(model)
+    stream = llm.stream("hello", PARAMS)
+    next(stream)
+    llm.close()
+    llm.close()
+    assert [event.finish_reason for event in stream] == ["cancelled"]
+    with pytest.raises(BadRequest, match="closed"):
+        llm.generate("hello")
+
+
+def test_parts_of_ones_own_make_a_model(llm):
+    runner = ToyRunner(vocab_size=300, context_length=40)
+    own = LLM.from_parts(runner, llm.tokenizer, context_length=20, limits=Limits(n_rows=4, n_tasks=2))
+    with own:
+        assert own.context_length == 20
+        assert len(own.generate("hello", GREEDY).token_ids) == 12
+        assert not own.has_chat_template
+        with pytest.raises(TemplateError, match="no chat template was given"):
+            own.chat([{"role": "user", "content": "hi"}])
+    assert runner.is_closed
+    other = ToyRunner()
+    with pytest.raises(BadRequest, match="context_length"):
+        LLM.from_parts(other, llm.tokenizer, context_length=999)
+    assert other.is_closed
+
+
+def test_public_names_are_lazy_and_complete():
+    assert set(unspool.__all__) <= set(dir(unspool))
+    assert [getattr(unspool, name) for name in unspool.__all__]
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        unspool.nothing  # noqa: B018
+    loaded = "import sys, unspool; print(sorted(m for m in sys.modules if m.startswith('unspool')))"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['unspool']"
