@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,6 +75,7 @@ def chat(
     )
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_session import ChatSession
+    from unspool.cli.line_editor import terminal_lines
     from unspool.cli.load import can_chat, load_llm
 
     system = None if system is None else checked(system, "--system")
@@ -215,23 +215,6 @@ def _read_fenced(line: str, read_line: Callable[[str], str | None]) -> str:
     if lines and not lines[-1]:
         lines = lines[:-1]
     return "\n".join(lines)
-
-
-def terminal_lines() -> Callable[[str], str | None]:
-    """Lines typed at a terminal, edited with readline where Python has it."""
-    with suppress(ImportError):  # Windows has none: its console edits by itself
-        importlib.import_module("readline")  # being imported is what makes `input` edit
-
-    def read_line(prompt: str) -> str | None:
-        try:
-            return checked(input(prompt), "the message")
-        except EOFError:
-            print()
-            return None
-        except UnicodeDecodeError:
-            raise BadRequest("the message is not valid UTF-8; type it again", code="bad_text") from None
-
-    return read_line
 
 
 def piped_lines() -> Callable[[str], str | None]:

@@ -171,32 +171,6 @@ def test_an_interrupt_while_a_script_is_answered_ends_it(unspool, fake_llm) -> N
     assert (ran.exit_code, ran.out) == (130, "Once upon \n")
 
 
-def test_a_terminal_reads_until_ctrl_d(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    def at_end(_prompt: str) -> str:
-        raise EOFError
-
-    read_line = chat.terminal_lines()
-    monkeypatch.setattr("builtins.input", lambda prompt: prompt + "typed")
-    assert read_line("> ") == "> typed"
-    monkeypatch.setattr("builtins.input", at_end)
-    assert read_line("> ") is None
-    assert capsys.readouterr().out == "\n"
-
-
-def test_bytes_that_are_no_text_are_refused_at_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    read_line = chat.terminal_lines()
-    monkeypatch.setattr("builtins.input", lambda prompt: "\udcff")
-    with pytest.raises(BadRequest, match="not valid UTF-8"):
-        read_line("> ")
-
-    def undecodable(_prompt: str) -> str:
-        return b"\xff".decode()
-
-    monkeypatch.setattr("builtins.input", undecodable)
-    with pytest.raises(BadRequest, match="not valid UTF-8"):
-        read_line("> ")
-
-
 def test_without_standard_input_chat_says_so(fake_llm, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setattr("sys.stdin", None)
     assert main(["chat"]) == 2

@@ -134,3 +134,9 @@ def test_earlier_lines_come_back_with_the_arrow_key(screen) -> None:
     screen.wait_for(r"end: end of text\s+> ")
     screen.press("\x1b[A\n")
     assert "prompt: 3 tokens" in screen.wait_for("end: end of text")
+
+
+def test_the_tab_key_completes_a_command(screen) -> None:
+    pytest.importorskip("readline")
+    screen.press("/sta\t\n")
+    screen.wait_for("no answer yet")
