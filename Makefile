@@ -20,7 +20,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test check bench bench-peers test-oracle docs format clean help
+.PHONY: demo test check bench bench-peers bench-accuracy test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80
@@ -45,6 +45,10 @@ bench: .venv/.package  ## our own speed, latency and memory; ARGS="--models smol
 bench-peers: .venv/.package .venv-peers/.ready  ## the same work on llama.cpp, alternating runs; ARGS as above
 	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python $(ARGS)
 
+bench-accuracy: .venv/.package .venv-peers/.ready  ## KL, top-1 and perplexity against the float32 reference and llama.cpp
+	@$(RUN) bench/divergence.py --peer-python .venv-peers/bin/python $(ARGS)
+	@$(RUN) bench/perplexity.py --peer-python .venv-peers/bin/python $(ARGS)
+
 test-oracle: .venv-oracle/.ready  ## compare with torch and transformers (their warnings are not ours)
 	@.venv-oracle/bin/python -m pytest -m oracle -W default tests/oracle $(ARGS)
 
@@ -62,7 +66,7 @@ clean:  ## remove environments, builds and caches of this checkout (pulled model
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .venv/.tools: tools/preflight.sh
 	@sh tools/preflight.sh "$(PYTHON)"

@@ -27,7 +27,6 @@ from unspool.runners.reference import ReferenceRunner
 import unspool
 from scoring import target_logprobs
 from sequences import Sequences
-from unspool import LLM, DecodingParams
 from unspool.models.catalogue import resolve
 from unspool.models.weights import open_weights
 from unspool.runners.base import Runner
@@ -114,9 +113,9 @@ def time_decode(runner: Runner, job: dict[str, Any]) -> float:
 
 def measure_llm(job: dict[str, Any]) -> dict[str, float]:
     """The same work through LLM: stages, stop strings and text included. Figures as a user sees them."""
-    one = DecodingParams(temperature=0, max_tokens=1)
-    many = DecodingParams(temperature=0, max_tokens=job["n_new"] + 1, ignore_eos=True)
-    llm = LLM(job["model"], threads=job["n_threads"], context_length=job["n_ctx"])
+    one = unspool.DecodingParams(temperature=0, max_tokens=1)
+    many = unspool.DecodingParams(temperature=0, max_tokens=job["n_new"] + 1, ignore_eos=True)
+    llm = unspool.LLM(job["model"], threads=job["n_threads"], context_length=job["n_ctx"])
     llm.generate(job["prompt"], one)
     figures = {"decode_tok_s": llm.generate(job["prompt"], many).usage.decode_tokens_per_s}
     for name, token_ids in job["long_prompts"].items():
