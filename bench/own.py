@@ -62,9 +62,12 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
     answers = [us.run(job) for _ in range(runs)]
     steps = us.run({**job, "kind": "steps", "rows": list(workload.step_rows)})
     starts = Sample(tuple(first_character_s(workload.model, n_threads) for _ in range(runs)))
-    loads = Sample(tuple(answer["load_s"] for answer in answers))
     memory = Sample(tuple((a["peak_bytes"] - a["kv_bytes"]) / a["file_bytes"] for a in answers))
-    rows = [["load", "s", str(loads)], ["start to first character", "s", str(starts)]]
+    rows = [
+        [f"load, {level}", "s", str(Sample(tuple(answer[f"load_{level.lower()}_s"] for answer in answers)))]
+        for level in ("runner", "LLM")
+    ]
+    rows.append(["start to first character", "s", str(starts)])
     rows.append(["peak memory without KV / file", "ratio", str(memory)])
     for level, figures in collect(answers).items():
         rows += [

@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from unspool.models.architectures import build_graph
-from unspool.models.config import read_config
-from unspool.models.tokenizer import Tokenizer, load_tokenizer
-from unspool.runners.native import NativeRunner
-from unspool.runners.reference import ReferenceRunner
 
 import unspool
 from scoring import target_logprobs
 from sequences import Sequences
+from unspool.models.architectures import build_graph
 from unspool.models.catalogue import resolve
+from unspool.models.config import read_config
+from unspool.models.tokenizer import Tokenizer, load_tokenizer
 from unspool.models.weights import open_weights
 from unspool.runners.base import Runner
+from unspool.runners.native import NativeRunner
+from unspool.runners.reference import ReferenceRunner
 
 PAGE_SIZE = 32
 STEP_PAST = 64  # tokens already in the cache of each sequence when a step is timed
@@ -37,16 +37,26 @@ STEP_ROUNDS = 25
 MAX_LOGITS_BYTES = 1 << 30  # of one scoring pass
 
 
-def open_runner(path: Path, kind: str, n_tokens: int, n_threads: int) -> Runner:
-    """A runner with pages for n_tokens; the reference sees all rows at once, fast and not row-exact."""
+def pages_for(n_tokens: int) -> int:
+    return -(-n_tokens // PAGE_SIZE)
+
+
+def open_native(path: Path, n_tokens: int, n_threads: int) -> NativeRunner:
+    """The native runner with pages for n_tokens."""
     source = open_weights(path)
     graph = build_graph(read_config(source), source)
-    n_pages = -(-n_tokens // PAGE_SIZE)
-    if kind == "reference":
-        return ReferenceRunner(
-            graph, source, n_pages=n_pages, page_size=PAGE_SIZE, row_exact=False, keep_weights=False
-        )
+    n_pages = pages_for(n_tokens)
     return NativeRunner(graph, source, n_pages=n_pages, page_size=PAGE_SIZE, n_threads=n_threads)
+
+
+def open_reference(path: Path, n_tokens: int) -> ReferenceRunner:
+    """The reference runner in float32; it sees all rows at once, which is fast and not row-exact."""
+    source = open_weights(path)
+    graph = build_graph(read_config(source), source)
+    n_pages = pages_for(n_tokens)
+    return ReferenceRunner(
+        graph, source, n_pages=n_pages, page_size=PAGE_SIZE, row_exact=False, keep_weights=False
+    )
 
 
 def open_tokenizer(path: Path) -> Tokenizer:
@@ -58,9 +68,9 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def pages_of(n_sequences: int, n_tokens: int) -> int:
+def storage_for(n_sequences: int, n_tokens: int) -> int:
     """Tokens of storage for sequences that each start on a page of their own."""
-    return n_sequences * -(-n_tokens // PAGE_SIZE) * PAGE_SIZE
+    return n_sequences * pages_for(n_tokens) * PAGE_SIZE
 
 
 def greedy(sequences: Sequences, token_id: int, n_new: int) -> list[int]:
@@ -86,8 +96,8 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
     """Decode and prompt speed at the runner and through LLM; load time; peak memory."""
     path = Path(job["model"])
     start = time.perf_counter()
-    runner = open_runner(path, "native", job["n_ctx"], job["n_threads"])
-    load_s = time.perf_counter() - start
+    runner = open_native(path, job["n_ctx"], job["n_threads"])
+    load_runner_s = time.perf_counter() - start
     warm = Sequences(runner, 1, job["n_ctx"])
     warm.extend([job["prompt"]])  # touches every page of the weights
     figures = {"decode_tok_s": time_decode(runner, job)}
@@ -96,10 +106,11 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
         start = time.perf_counter()
         sequences.extend([token_ids])
         figures[f"prompt_{name}_tok_s"] = len(token_ids) / (time.perf_counter() - start)
-    answer = {"load_s": load_s, "peak_bytes": peak_bytes(), "file_bytes": path.stat().st_size}
+    answer = {"load_runner_s": load_runner_s, "peak_bytes": peak_bytes(), "file_bytes": path.stat().st_size}
     answer["kv_bytes"] = runner.kv_bytes
     runner.close()
-    return {**answer, "variants": {"runner": figures, "LLM": measure_llm(job)}}
+    answer["load_llm_s"], through_llm = measure_llm(job)
+    return {**answer, "variants": {"runner": figures, "LLM": through_llm}}
 
 
 def time_decode(runner: Runner, job: dict[str, Any]) -> float:
@@ -111,24 +122,26 @@ def time_decode(runner: Runner, job: dict[str, Any]) -> float:
     return float(job["n_new"] / (time.perf_counter() - start))
 
 
-def measure_llm(job: dict[str, Any]) -> dict[str, float]:
-    """The same work through LLM: stages, stop strings and text included. Figures as a user sees them."""
+def measure_llm(job: dict[str, Any]) -> tuple[float, dict[str, float]]:
+    """Load time, and the same work through LLM: stages, stop strings and text included, as a user sees it."""
     one = unspool.DecodingParams(temperature=0, max_tokens=1)
     many = unspool.DecodingParams(temperature=0, max_tokens=job["n_new"] + 1, ignore_eos=True)
+    start = time.perf_counter()
     llm = unspool.LLM(job["model"], threads=job["n_threads"], context_length=job["n_ctx"])
+    load_s = time.perf_counter() - start
     llm.generate(job["prompt"], one)
     figures = {"decode_tok_s": llm.generate(job["prompt"], many).usage.decode_tokens_per_s}
     for name, token_ids in job["long_prompts"].items():
         usage = llm.generate(token_ids, one).usage
         figures[f"prompt_{name}_tok_s"] = usage.prefill_tokens_per_s
     llm.close()
-    return figures
+    return load_s, figures
 
 
 def measure_steps(job: dict[str, Any]) -> dict[str, Any]:
     """Median time of a step with n sequences of one row each, all n in every round."""
     most = max(job["rows"])
-    runner = open_runner(Path(job["model"]), "native", pages_of(most, STEP_PAST + 1), job["n_threads"])
+    runner = open_native(Path(job["model"]), storage_for(most, STEP_PAST + 1), job["n_threads"])
     prompt = (job["prompt"] * STEP_PAST)[:STEP_PAST]
     times: dict[int, list[float]] = {n: [] for n in job["rows"]}
     batches = {}
@@ -152,7 +165,7 @@ def generate(job: dict[str, Any]) -> dict[str, Any]:
     tokenizer = open_tokenizer(path)
     prompts = [[int(i) for i in tokenizer.encode(text, add_bos=True)] for text in job["texts"]]
     n_tokens = max(map(len, prompts)) + job["n_new"]
-    runner = open_runner(path, "native", n_tokens, job["n_threads"])
+    runner = open_native(path, n_tokens, job["n_threads"])
     sequences = []
     for prompt in prompts:
         state = Sequences(runner, 1, n_tokens)
@@ -171,9 +184,12 @@ def scored(job: dict[str, Any], first: Sequence[int], n_drop: int) -> Iterator[t
     """
     sequences = [sequence[: len(sequence) - n_drop] for sequence in job["sequences"]]
     longest = max(map(len, sequences))
-    runner = open_runner(
-        Path(job["model"]), job["runner"], pages_of(len(sequences), longest), job["n_threads"]
-    )
+    path, n_tokens = Path(job["model"]), storage_for(len(sequences), longest)
+    runner: Runner
+    if job["runner"] == "reference":
+        runner = open_reference(path, n_tokens)
+    else:
+        runner = open_native(path, n_tokens, job["n_threads"])
     group = max(1, MAX_LOGITS_BYTES // (4 * runner.vocab_size * longest))
     for start in range(0, len(sequences), group):
         part = range(start, min(start + group, len(sequences)))
