@@ -135,6 +135,7 @@ def stages() -> str:
 def command_line() -> str:
     """Every command with its arguments and options, from the program itself."""
     import typer
+
     from unspool.cli.app import app
 
     def describe(command: Any, path: str) -> Iterator[str]:
