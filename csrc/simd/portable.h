@@ -1,4 +1,5 @@
-// Sixteen-lane vectors as plain arrays: any processor, and written so that compilers vectorise the loops.
+// Sixteen-lane vectors for any processor, as the vector types of GCC and Clang: compilers turn them into
+// whatever the target has (SSE2, NEON, SVE, ...).
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -9,150 +10,147 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-struct F {
-  float v[16];
-};
-struct I {
-  int32_t v[16];
-};
-struct W {
-  uint8_t v[64];
-};
+typedef float F __attribute__((vector_size(64)));
+typedef int32_t I __attribute__((vector_size(64)));
+typedef uint32_t W __attribute__((vector_size(64)));  // 64 bytes, four a lane, lowest first
 
-#define UNSPOOL_LANES(expression)                       \
-  F out;                                                \
-  for (int i = 0; i < 16; ++i) out.v[i] = (expression); \
-  return out
+typedef int16_t Half __attribute__((vector_size(64)));
 
 static inline F f_set1(float x) {
-  UNSPOOL_LANES(x);
+  return x - (F){};
 }
 static inline F f_zero() {
-  return f_set1(0.0f);
+  return (F){};
 }
 static inline F f_load(const float* p) {
-  UNSPOOL_LANES(p[i]);
+  F out;
+  memcpy(&out, p, sizeof out);
+  return out;
 }
 static inline void f_store(float* p, F a) {
-  memcpy(p, a.v, sizeof a.v);
+  memcpy(p, &a, sizeof a);
 }
 static inline F f_add(F a, F b) {
-  UNSPOOL_LANES(a.v[i] + b.v[i]);
+  return a + b;
 }
 static inline F f_sub(F a, F b) {
-  UNSPOOL_LANES(a.v[i] - b.v[i]);
+  return a - b;
 }
 static inline F f_mul(F a, F b) {
-  UNSPOOL_LANES(a.v[i] * b.v[i]);
+  return a * b;
 }
 static inline F f_div(F a, F b) {
-  UNSPOOL_LANES(a.v[i] / b.v[i]);
+  return a / b;
 }
 static inline F f_fma(F a, F b, F c) {
-  UNSPOOL_LANES(a.v[i] * b.v[i] + c.v[i]);
+  return a * b + c;
 }
 static inline F f_max(F a, F b) {
-  UNSPOOL_LANES(a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+  return a > b ? a : b;
 }
 static inline F f_min(F a, F b) {
-  UNSPOOL_LANES(a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
+  return a < b ? a : b;
 }
 static inline F f_abs(F a) {
-  UNSPOOL_LANES(a.v[i] < 0 ? -a.v[i] : a.v[i]);
+  return (F)((I)a & 0x7fffffff);
 }
+
 static inline F f_load_f16(const uint16_t* p) {
-  UNSPOOL_LANES(f16_to_f32(p[i]));
-}
-static inline F f_load_bf16(const uint16_t* p) {
-  UNSPOOL_LANES(bf16_to_f32(p[i]));
-}
-static inline F f_load_u8(const uint8_t* p) {
-  UNSPOOL_LANES((float)p[i]);
-}
-static inline F f_load_i8(const uint8_t* p) {
-  UNSPOOL_LANES((float)(int8_t)p[i]);
-}
-static inline F f_keep(F a, int first, int last, float fill) {
-  UNSPOOL_LANES(i >= first && i < last ? a.v[i] : fill);
-}
-static inline F f_from_i(I a) {
-  UNSPOOL_LANES((float)a.v[i]);
-}
-static inline F f_pow2(I a) {
   F out;
-  for (int i = 0; i < 16; ++i) {
-    const uint32_t bits = (uint32_t)(a.v[i] + 127) << 23;
-    memcpy(&out.v[i], &bits, 4);
-  }
+  for (int i = 0; i < 16; ++i) out[i] = f16_to_f32(p[i]);
   return out;
 }
 static inline void f_store_f16(uint16_t* p, F a) {
-  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a[i]);
 }
+static inline F f_load_bf16(const uint16_t* p) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = bf16_to_f32(p[i]);
+  return out;
+}
+static inline F f_load_u8(const uint8_t* p) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = (float)p[i];
+  return out;
+}
+static inline F f_load_i8(const uint8_t* p) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = (float)(int8_t)p[i];
+  return out;
+}
+
+// Lanes are folded in halves, 16 to 8 to 4 to 2 to 1, as on every instruction set.
 static inline float f_sum(F a) {
   for (int half = 8; half; half /= 2)
-    for (int i = 0; i < half; ++i) a.v[i] = a.v[i] + a.v[i + half];
-  return a.v[0];
+    for (int i = 0; i < half; ++i) a[i] += a[i + half];
+  return a[0];
 }
 static inline float f_max_lane(F a) {
-  float best = a.v[0];
-  for (int i = 1; i < 16; ++i) best = a.v[i] > best ? a.v[i] : best;
+  float best = a[0];
+  for (int i = 1; i < 16; ++i) best = a[i] > best ? a[i] : best;
   return best;
 }
 
-static inline I i_set1(int x) {
-  I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = x;
-  return out;
+static inline F f_keep(F a, int first, int last, float fill) {
+  const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return (lane >= first) & (lane < last) ? a : f_set1(fill);
 }
+
+static inline I i_set1(int x) {
+  return x - (I){};
+}
+static inline F f_from_i(I a) {
+  return __builtin_convertvector(a, F);
+}
+// To the nearest integer, ties to even, for |a| < 2^22: adding 1.5 * 2^23 leaves it in the low mantissa bits.
 static inline I i_round(F a) {
-  I out;
-  for (int i = 0; i < 16; ++i) out.v[i] = (int32_t)nearbyintf(a.v[i]);
-  return out;
+  const float magic = 12582912.0f;
+  return (I)(a + magic) - (I)f_set1(magic);
 }
 static inline I i_add(I a, I b) {
-  for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
-  return a;
+  return a + b;
 }
 static inline int i_sum(I a) {
   int total = 0;
-  for (int i = 0; i < 16; ++i) total += a.v[i];
+  for (int i = 0; i < 16; ++i) total += a[i];
   return total;
 }
 static inline void i_store_i8(int8_t* p, I a) {
-  for (int i = 0; i < 16; ++i) p[i] = (int8_t)a.v[i];
+  for (int i = 0; i < 16; ++i) p[i] = (int8_t)a[i];
+}
+static inline F f_pow2(I a) {
+  return (F)((a + 127) << 23);
 }
 
 static inline W w_load(const uint8_t* p) {
   W out;
-  memcpy(out.v, p, 64);
+  memcpy(&out, p, sizeof out);
   return out;
 }
 static inline W w_low(W a) {
-  for (int i = 0; i < 64; ++i) a.v[i] &= 15;
-  return a;
+  return a & 0x0f0f0f0fu;
 }
 static inline W w_high(W a) {
-  for (int i = 0; i < 64; ++i) a.v[i] >>= 4;
-  return a;
+  return (a >> 4) & 0x0f0f0f0fu;
 }
+// Bytes 0 and 2 of a lane meet the activations in `quad[0]`, bytes 1 and 3 those in `quad[1]`, as pairs of
+// 16-bit numbers: 255 * 128 fits, and 16-bit products are what every vector unit has.
 static inline I i_quad(const int8_t* quad) {
-  I out;
-  for (int i = 0; i < 4; ++i) out.v[i] = quad[i];
+  I out = {(int32_t)((uint16_t)quad[0] | (uint32_t)quad[2] << 16),
+           (int32_t)((uint16_t)quad[1] | (uint32_t)quad[3] << 16)};
   return out;
 }
-static inline I i_dot8(I acc, const W& w, const I& quad) {
-  for (int i = 0; i < 16; ++i) {
-    const uint8_t* four = w.v + 4 * i;
-    acc.v[i] += four[0] * quad.v[0] + four[1] * quad.v[1] + four[2] * quad.v[2] + four[3] * quad.v[3];
-  }
-  return acc;
+static inline I pair_products(W bytes, int32_t pair) {
+  const I products = (I)((Half)bytes * (Half)i_set1(pair));
+  return ((I)((W)products << 16) >> 16) + (products >> 16);
 }
-static inline I i_dot4(I acc, const W& w, const I& quad) {
+static inline I i_dot8(I acc, W w, I quad) {
+  acc += pair_products(w & 0x00ff00ffu, quad[0]);
+  return acc + pair_products((w >> 8) & 0x00ff00ffu, quad[1]);
+}
+static inline I i_dot4(I acc, W w, I quad) {
   return i_dot8(acc, w, quad);
 }
-
-#undef UNSPOOL_LANES
 
 }  // namespace UNSPOOL_ISA
 }  // namespace unspool
