@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from unspool.errors import BadRequest
@@ -100,6 +100,26 @@ def join_parts(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         else message
         for message in messages
     ]
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """Every text in JSON, keys aside."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_of(item)
+
+
+def map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of JSON with every text in it changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [map_text(item, change) for item in value]
+    if isinstance(value, dict):
+        return {key: map_text(item, change) for key, item in value.items()}
+    return value
 
 
 def _shown(value: Any) -> str:

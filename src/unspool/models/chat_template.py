@@ -8,27 +8,29 @@ ids by `encode` here, or by `Tokenizer.encode(text, parse_special=True)`; neithe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jinja2
 from jinja2 import nodes
 
-from unspool.errors import BadRequest, ModelFileError, TemplateError
+from unspool.errors import BadRequest, TemplateError
 from unspool.models.chat_limits import TemplateLimitError
+from unspool.models.chat_marks import ControlMarks
 from unspool.models.chat_messages import (
     REASONING_FIELDS,
     check_dicts,
     check_messages,
     join_parts,
+    map_text,
     plain_json,
 )
 from unspool.models.chat_sandbox import TemplateRefusedError, compile_template, run_template
+from unspool.models.chat_sources import template_sources
 from unspool.models.tokenizer import Tokenizer
-from unspool.models.tokenizer.safetensors import read_json_object
 from unspool.models.weights.base import WeightSource
 
-_GGUF_KEY = "tokenizer.chat_template"
+NO_TEMPLATE = "no_chat_template"  # the code of the TemplateError for a model that has none
+
 _TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # transformers' own, so that a template sees the same text
 _WAY_OUT = "use raw text (--raw, or generate instead of chat), or pass a template"
 
@@ -44,17 +46,18 @@ class ChatTemplate:
         self.name = name
         self.sources = dict(sources)
         self._tokenizer = tokenizer
-        self._compiled = {variant: self._compile(source) for variant, source in self.sources.items()}
+        self._compiled: dict[str, tuple[jinja2.Template, bool]] = {}
+        if "default" in self.sources:  # a broken one is found when the model is opened
+            self._template("default")
 
     @classmethod
     def from_source(cls, source: WeightSource, tokenizer: Tokenizer) -> ChatTemplate:
         """The templates of an open model. TemplateError when it has none, as base models do not."""
-        if source.format == "gguf":
-            sources = _gguf_sources(source.path, source.metadata)
-        else:
-            sources = _folder_sources(source.path if source.path.is_dir() else source.path.parent)
+        sources = template_sources(source)
         if not sources:
-            raise TemplateError(f"{source.path}: has no chat template, it is a base model; {_WAY_OUT}")
+            raise TemplateError(
+                f"{source.path}: has no chat template, it is a base model; {_WAY_OUT}", code=NO_TEMPLATE
+            )
         return cls(str(source.path), sources, tokenizer)
 
     def render(
@@ -76,6 +79,64 @@ class ChatTemplate:
         template as variables (`enable_thinking=False`). BadRequest for malformed arguments, TemplateError
         when the template refuses them or fails.
         """
+        given = self._given(messages, tools, documents, template_variables)
+        return self._write(given, add_generation_prompt, continue_final_message, variant)
+
+    def encode(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool | str = False,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        variant: str | None = None,
+        parse_special: bool = False,
+        **template_variables: Any,
+    ) -> list[int]:
+        """Token ids of what `render` writes, with exactly the BOS the model wants.
+
+        Only the control tokens that the template writes are control tokens. Those spelled out in messages,
+        tools, documents and variables are plain text, unless `parse_special`: no user can end a turn or speak
+        for another by typing "<|im_end|>".
+        """
+        given = self._given(messages, tools, documents, template_variables)
+
+        def spans_of(text: str) -> Iterator[tuple[int, int]]:
+            return ((at, at + len(piece.text)) for at, piece in self._tokenizer.control_finder.find(text))
+
+        marks = None if parse_special else ControlMarks.around(given, lambda text: any(spans_of(text)))
+        if marks is None:
+            text = self._write(given, add_generation_prompt, continue_final_message, variant)
+            return self._tokenizer.encode(text, parse_special=True)
+        marked = map_text(given, lambda text: marks.mark(text, spans_of(text)))
+        text, spans = marks.unwrap(
+            self._write(marked, add_generation_prompt, continue_final_message, variant)
+        )
+        return self._tokenizer.encode(text, parse_special=True, literal_spans=spans)
+
+    def _given(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        documents: Sequence[Mapping[str, Any]] | None,
+        template_variables: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """What the caller gave, checked and plain, by the names templates know."""
+        return {
+            **plain_json(template_variables, "template_variables"),
+            "messages": check_messages(messages),
+            "tools": check_dicts(tools, "tools"),
+            "documents": check_dicts(documents, "documents"),
+        }
+
+    def _write(
+        self,
+        given: Mapping[str, Any],
+        add_generation_prompt: bool | None,
+        continue_final_message: bool | str,
+        variant: str | None,
+    ) -> str:
         if add_generation_prompt is None:
             add_generation_prompt = not continue_final_message
         elif add_generation_prompt and continue_final_message:
@@ -83,17 +144,12 @@ class ChatTemplate:
                 "add_generation_prompt opens a new message and continue_final_message continues the last "
                 "one; give one of them"
             )
-        chat = check_messages(messages)
-        tools, documents = check_dicts(tools, "tools"), check_dicts(documents, "documents")
-        variant = self._choose(variant, tools)
-        template, reads_parts = self._compiled[variant]
-        if not reads_parts:
-            chat = join_parts(chat)
+        variant = self._choose(variant, given["tools"])
+        template, reads_parts = self._template(variant)
+        chat = given["messages"] if reads_parts else join_parts(given["messages"])
         variables = {
             **self._tokenizer.special_tokens,
-            **plain_json(template_variables, "template_variables"),
-            "tools": tools,
-            "documents": documents,
+            **given,
             "add_generation_prompt": add_generation_prompt,
         }
         if not continue_final_message:
@@ -101,6 +157,12 @@ class ChatTemplate:
         field = continue_final_message if isinstance(continue_final_message, str) else "content"
         text = _mark_end(chat[-1], field, self.sources[variant])
         return _cut_at_mark(self._run(template, variables | {"messages": chat}), text)
+
+    def _template(self, variant: str) -> tuple[jinja2.Template, bool]:
+        compiled = self._compiled.get(variant)
+        if compiled is None:
+            compiled = self._compiled[variant] = self._compile(self.sources[variant])
+        return compiled
 
     def _choose(self, variant: str | None, tools: object) -> str:
         if variant is None:
@@ -139,53 +201,6 @@ def _described(problem: Exception) -> str:
     if isinstance(problem, TemplateLimitError):
         return str(problem)
     return f"{type(problem).__name__}: {problem}"
-
-
-def _gguf_sources(path: Path, metadata: Mapping[str, Any]) -> dict[str, str]:
-    sources = {}
-    for key, value in metadata.items():
-        if key == _GGUF_KEY:
-            name = "default"
-        elif key.startswith(f"{_GGUF_KEY}."):
-            name = key.removeprefix(f"{_GGUF_KEY}.")
-        else:
-            continue
-        if not isinstance(value, str):
-            raise ModelFileError(path, key, f"is a {type(value).__name__}, expected a string")
-        sources[name] = value
-    return sources
-
-
-def _folder_sources(folder: Path) -> dict[str, str]:
-    """chat_template.jinja, additional_chat_templates/NAME.jinja, or the older tokenizer_config.json."""
-    file = folder / "tokenizer_config.json"
-    value = read_json_object(file).get("chat_template")
-    sources: dict[str, str] = {}
-    if isinstance(value, str):
-        sources["default"] = value
-    elif isinstance(value, list):
-        for index, entry in enumerate(value):
-            named = isinstance(entry, dict) and all(
-                isinstance(entry.get(k), str) for k in ("name", "template")
-            )
-            if not named:
-                raise ModelFileError(file, f"chat_template[{index}]", "is not a name and a template")
-            sources[entry["name"]] = entry["template"]
-    elif value is not None:
-        raise ModelFileError(
-            file, "chat_template", f"is a {type(value).__name__}, expected a string or a list"
-        )
-    for template_file in (
-        *sorted(folder.glob("additional_chat_templates/*.jinja")),
-        folder / "chat_template.jinja",
-    ):
-        if template_file.is_file():
-            name = "default" if template_file.parent == folder else template_file.stem
-            try:
-                sources[name] = template_file.read_text(encoding="utf-8")
-            except UnicodeDecodeError as problem:
-                raise ModelFileError(template_file, "file", f"is not UTF-8 at byte {problem.start}") from None
-    return sources
 
 
 def _reads_parts(tree: nodes.Template) -> bool:

@@ -55,8 +55,20 @@ def test_an_unknown_variant_lists_the_known_ones() -> None:
 
 
 def test_a_model_without_a_template_says_what_to_do() -> None:
-    with pytest.raises(TemplateError, match=r"base model; use raw text .*--raw.*pass a template"):
+    with pytest.raises(TemplateError, match=r"base model; use raw text .*--raw.*pass a template") as error:
         from_source(Source(Path("base.gguf"), {"tokenizer.ggml.model": "llama"}))
+    assert error.value.code == "no_chat_template"
+
+
+def test_only_the_default_template_must_be_sound_to_open_a_model() -> None:
+    chat = template("fine", tool_use="{% if %}")
+    assert chat.render(HI) == "fine"
+    with pytest.raises(TemplateError, match="does not parse"):
+        chat.render(HI, variant="tool_use")
+    assert template("fine").render(HI) == "fine"
+    with pytest.raises(TemplateError, match="does not parse") as error:
+        template("{% if %}")
+    assert error.value.code == "chat_template"
 
 
 def test_a_template_that_is_no_text_is_a_broken_file() -> None:

@@ -230,6 +230,7 @@ def _parts(
         eos_ids=frozenset(declared | {i for i in control if tokens[i] in END_NAMES}),
         adds_bos=adds_bos,
         strips_leading_space=strips_leading_space,
+        restarts=True,
         special_tokens={_ROLES[role]: tokens[i] for role, i in roles.items() if role in _ROLES},
     )
 

@@ -67,4 +67,5 @@ class TokenizerParts:
     eos_ids: frozenset[int]
     adds_bos: bool  # the model wants BOS before every text
     strips_leading_space: bool  # encoding puts a space before the first word, so decoding takes it away
+    restarts: bool  # what follows an added token is prepared like the beginning of a text
     special_tokens: Mapping[str, str]  # "bos_token" -> "<s>", the names that chat templates use

@@ -101,6 +101,9 @@ def _parts(
         eos_ids=frozenset(ends if eos_id is None else {*ends, eos_id}),
         adds_bos=_adds_bos(pipeline, config, bos_id),
         strips_leading_space=strips,
+        restarts=not any(
+            node.get("prepend_scheme") == "first" for node in _flat(_state(pipeline.pre_tokenizer))
+        ),
         special_tokens=special_tokens,
     )
 

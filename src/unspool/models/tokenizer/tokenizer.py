@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from unspool.errors import BadRequest, ModelFileError
+from unspool.models.tokenizer.control import ControlFinder
 from unspool.models.tokenizer.parts import AddedPiece, Start, TokenizerParts, TokenKind
 from unspool.models.tokenizer.spelling import (
     SPACE_MARK,
@@ -63,19 +64,31 @@ class Tokenizer:
         self._not_text = re.compile(f"([{_NOT_UTF8}{marks}]+)")
         self._encoders: dict[tuple[Start, bool], Any] = {}
         self._building = threading.Lock()
+        self.control_finder = ControlFinder(parts.added)
 
     # Encoding
 
-    def encode(self, text: str, *, add_bos: bool = True, parse_special: bool = False) -> list[int]:
+    def encode(
+        self,
+        text: str,
+        *,
+        add_bos: bool = True,
+        parse_special: bool = False,
+        literal_spans: Sequence[tuple[int, int]] = (),
+    ) -> list[int]:
         """Ids of a text from its beginning.
 
         `add_bos` puts BOS first where the model wants one and the text does not begin with it already.
         `parse_special` turns control tokens written out in the text into those tokens; user-defined
-        tokens are found either way. Lone surrogates that stand for bytes (as in sys.argv) are those bytes;
-        others raise BadRequest.
+        tokens are found either way. Within `literal_spans`, ascending pairs (begin, end) of character
+        offsets, they stay plain text all the same: the parts of a prompt that a user wrote. Lone surrogates
+        that stand for bytes (as in sys.argv) are those bytes; others raise BadRequest.
         """
         try:
-            ids = self._encode_plain(text, Start.TEXT, parse_special)
+            if parse_special and literal_spans:
+                ids = self._encode_around(text, literal_spans)
+            else:
+                ids = self._encode_plain(text, Start.TEXT, parse_special)
         except TypeError:  # the library's word for text that has no UTF-8
             if not isinstance(text, str):
                 raise
@@ -110,6 +123,20 @@ class Tokenizer:
         if parse_special or self._control_ids.isdisjoint(ids):
             return ids
         return self._spell_out(ids)
+
+    def _encode_around(self, text: str, literal_spans: Sequence[tuple[int, int]]) -> list[int]:
+        """What the library does with control tokens, but for those that touch a literal span."""
+        ids: list[int] = []
+        start, begin = Start.TEXT, 0
+        for at, piece in self.control_finder.find_outside(text, literal_spans):
+            before = text[begin:at]
+            begin = at + len(piece.text)
+            ids += self._encode_plain(before.rstrip() if piece.eats_space_left else before, start, False)
+            ids.append(piece.token_id)
+            if piece.eats_space_right:
+                begin += len(text[begin:]) - len(text[begin:].lstrip())
+            start = Start.TEXT if self._parts.restarts else Start.INSIDE
+        return ids + self._encode_plain(text[begin:], start, False)
 
     def _encode_exactly(self, text: str, raw: bytes, is_first: bool, parse_special: bool) -> list[int]:
         if not is_first or not self.strips_leading_space:

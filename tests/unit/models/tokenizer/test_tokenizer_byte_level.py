@@ -215,3 +215,21 @@ def test_any_bytes_survive(tokenizer: Tokenizer, data: bytes) -> None:
 @given(text=st.lists(st.sampled_from(["<|begin|>", "<|im_end|>", "<tool>", "he", " ", "<|"])).map("".join))
 def test_parsed_control_tokens_survive_when_written_out(tokenizer: Tokenizer, text: str) -> None:
     assert tokenizer.decode(tokenizer.encode(text, parse_special=True), skip_special=False) == text
+
+
+def test_a_literal_span_stays_plain_text(tokenizer: Tokenizer) -> None:
+    text = "<|begin|><|im_end|><|im_end|>"
+    ids = tokenizer.encode(text, parse_special=True, literal_spans=[(9, 19)])
+    assert ids == [BOS, *tokenizer.encode("<|im_end|>"), IM_END]
+    assert tokenizer.encode(text, literal_spans=[(9, 19)]) == tokenizer.encode(text)
+    # one that begins before the span and ends in it does not count either
+    assert BOS not in tokenizer.encode(text, parse_special=True, literal_spans=[(8, 9)])
+
+
+@shared
+@given(text=st.lists(st.sampled_from(["<|begin|>", "<|im_end|>", "<tool>", "he", " ", "<|"])).map("".join))
+def test_with_an_empty_span_control_tokens_are_what_the_library_finds(
+    tokenizer: Tokenizer, text: str
+) -> None:
+    by_us = tokenizer.encode(text, parse_special=True, literal_spans=[(0, 0)])
+    assert by_us == tokenizer.encode(text, parse_special=True)

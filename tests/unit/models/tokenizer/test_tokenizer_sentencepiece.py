@@ -195,3 +195,24 @@ def test_any_bytes_survive(tokenizer: Tokenizer, without_prefix: Tokenizer, data
         ids = each.encode_bytes(data)
         assert each.decode_bytes(ids) == data
         assert b"".join(map(each.token_bytes, ids)) == each.decode_bytes(ids, continues=True)
+
+
+@shared
+@given(
+    text=st.lists(st.sampled_from(["<s>", "</s>", "<unk>", "<tool>", "a", " ", "abc", "\n\n"])).map("".join)
+)
+def test_with_an_empty_span_control_tokens_are_what_the_library_finds(
+    tokenizer: Tokenizer, without_prefix: Tokenizer, text: str
+) -> None:
+    for each in (tokenizer, without_prefix):
+        by_us = each.encode(text, parse_special=True, literal_spans=[(0, 0)])
+        assert by_us == each.encode(text, parse_special=True)
+
+
+def test_phi3_eats_blanks_around_literal_spans_too(
+    load: Load, sentencepiece_metadata: dict[str, Any]
+) -> None:
+    phi3 = load(sentencepiece_metadata | {"general.architecture": "phi3"})
+    text = "</s> \n a</s>b"
+    ids = phi3.encode(text, parse_special=True, literal_spans=[(8, 12)])
+    assert pieces(phi3, ids) == ["<s>", "</s>", " a", "<", "/s>", "b"]
