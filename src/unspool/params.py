@@ -125,6 +125,8 @@ class DecodingParams:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> DecodingParams:
         """Parameters from names and values; an unknown name is a BadRequest that offers the nearest one."""
+        if not isinstance(values, Mapping):
+            raise BadRequest(f"parameters must be names with values, got {values!r}", code="bad_params")
         _refuse_unknown(values)
         return cls(**values)
 

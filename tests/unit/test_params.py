@@ -110,6 +110,9 @@ def test_from_dict_offers_the_nearest_name():
         DecodingParams.from_dict({"tempreature": 1})
     with pytest.raises(BadRequest, match="known names are temperature, top_k"):
         DecodingParams.from_dict({"zzzzzz": 1})
+    for values in (None, ["top_p"], "top_p"):
+        with pytest.raises(BadRequest, match="must be names with values"):
+            DecodingParams.from_dict(values)
 
 
 def test_a_dictionary_and_back_is_the_same():

@@ -57,6 +57,17 @@ def test_every_coordinate_changes_the_draw():
     assert len(set(Noise(**base).upper_tail(np.arange(4000)).tolist())) == 4000
 
 
+def test_draws_stay_what_they_are_from_one_version_to_the_next():
+    noise = Noise(seed=2**40 + 7, branch=1, position=12, stage="choose")
+    tails = noise.upper_tail(np.array([0, 1, 17, 70_000])).tolist()
+    assert [tail.hex() for tail in tails] == [
+        "0x1.94475b8d1f000p-1",
+        "0x1.2e8cc7fbde000p-2",
+        "0x1.df2e97bf7f000p-1",
+        "0x1.ee29ee6687000p-1",
+    ]
+
+
 def test_the_coarse_byte_is_the_first_of_the_uniform():
     noise = Noise(seed=8, branch=0, position=1, stage="choose")
     for n_vocab in (1, 15, 16, 17, 1000):
