@@ -26,7 +26,6 @@ Message: TypeAlias = Mapping[str, Any]
 Tool: TypeAlias = Mapping[str, Any]
 
 RUNNERS: Final = ("native", "reference")
-NO_TEMPLATE: Final = "no_chat_template"  # the code of a TemplateError for a model that has none
 MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
 
 
@@ -188,6 +187,8 @@ class LLM:
         """Raises TemplateError when the model has none."""
         if self._chat_template is None:
             if self._loaded is None:
+                from unspool.models.chat_template import NO_TEMPLATE
+
                 raise TemplateError(
                     "no chat template was given; use generate, or give one to from_parts", code=NO_TEMPLATE
                 )
@@ -197,6 +198,8 @@ class LLM:
     @property
     def has_chat_template(self) -> bool:
         """Whether there is a chat template. One that does not parse is one, and `chat` says what is wrong."""
+        from unspool.models.chat_template import NO_TEMPLATE
+
         try:
             return self.chat_template is not None
         except TemplateError as error:
@@ -246,14 +249,14 @@ class LLM:
         template_variables: Mapping[str, Any] | None,
     ) -> Request:
         checked = checked_params(params)
-        text = self.chat_template.render(
+        # Control tokens that the template writes are tokens; those typed into messages stay text.
+        ids = self.chat_template.encode(
             messages,
             tools=tools,
             continue_final_message=continue_final_message,
             **(template_variables or {}),
         )
-        # A template writes control tokens out, BOS among them; `encode` puts no second one before it.
-        return Request(tuple(self.tokenizer.encode(text, parse_special=True)), checked)
+        return Request(tuple(ids), checked)
 
     def _complete(self, requests: Sequence[Request]) -> list[Completion]:
         streams = self._streams.open(requests)
