@@ -49,7 +49,7 @@ bench-accuracy: .venv/.package .venv-peers/.ready  ## KL, top-1 and perplexity a
 	@$(RUN) bench/divergence.py --peer-python .venv-peers/bin/python $(ARGS)
 	@$(RUN) bench/perplexity.py --peer-python .venv-peers/bin/python $(ARGS)
 
-test-oracle: .venv-oracle/.ready  ## compare with torch and transformers (their warnings are not ours)
+test-oracle: .venv/.develop .venv-oracle/.ready  ## compare with torch and transformers (their warnings are not ours)
 	@.venv-oracle/bin/python -m pytest -m oracle -W default tests/oracle $(ARGS)
 
 docs: .venv/.develop  ## check that the generated parts of the docs match the code; ARGS=--write renews them
@@ -88,7 +88,7 @@ help:  ## print this list
 
 # Layered on .venv through a .pth file, so that the native module is built once and both tiers test the
 # same one. torch is pinned exactly, hence nothing that follows can swap it for another build.
-.venv-oracle/.ready: .venv/.develop pyproject.toml tools/layer_environment.py
+.venv-oracle/.ready: pyproject.toml tools/layer_environment.py | .venv/.develop
 	@echo "creating .venv-oracle (torch and transformers)"
 	@$(RUN) tools/layer_environment.py .venv-oracle oracle
 	@touch $@
