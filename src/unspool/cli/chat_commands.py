@@ -121,7 +121,7 @@ def _forget(session: ChatSession, argument: str) -> Outcome:
 
 def _stats(session: ChatSession, _argument: str) -> Outcome:
     if session.last is None:
-        return Outcome("no answer yet")
+        return Outcome("no complete answer yet")
     return Outcome(
         f"{session.n_answers} answers, {session.n_prompt_tokens} prompt and "
         f"{session.n_completion_tokens} answer tokens\nlast: {figures_line(session.last)}"

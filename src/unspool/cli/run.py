@@ -163,4 +163,4 @@ def print_json(events: Iterable[Event], asked: dict[str, Any], params: DecodingP
         "seed": last.seed,
         "usage": usage_dict(last.usage),
     }
-    print(json.dumps(asked | answer | {"params": params.to_dict()}, ensure_ascii=False, indent=2))
+    print(json.dumps(asked | answer | {"params": params.to_dict()}, ensure_ascii=False))

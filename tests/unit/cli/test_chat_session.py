@@ -205,7 +205,7 @@ def test_system_is_shown_set_and_removed(session) -> None:
 
 
 def test_stats_add_up(session, fake_llm) -> None:
-    assert handle(session, "/stats").text == "no answer yet"
+    assert handle(session, "/stats").text == "no complete answer yet"
     talk(session, fake_llm, "One")
     talk(session, fake_llm, "Two")
     text = handle(session, "/stats").text

@@ -139,4 +139,4 @@ def test_earlier_lines_come_back_with_the_arrow_key(screen) -> None:
 def test_the_tab_key_completes_a_command(screen) -> None:
     pytest.importorskip("readline")
     screen.press("/sta\t\n")
-    screen.wait_for("no answer yet")
+    screen.wait_for("no complete answer yet")
