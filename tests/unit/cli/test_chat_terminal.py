@@ -113,6 +113,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(screen) -> None:
 
 def test_ctrl_c_at_the_prompt_clears_the_line(screen) -> None:
     screen.press("half a li")
+    screen.wait_for("half a li")  # a signal between the prompt and readline's waiting is only seen later
     screen.press("\x03")
     screen.wait_for(r"Ctrl-D or /exit leaves[\s\S]*> ")
     screen.press("brief\n")
