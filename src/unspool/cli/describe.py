@@ -41,6 +41,7 @@ def describe(spec: str) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    from unspool.models.chat_template import template_sources
     from unspool.models.weights.open import open_weights
 
     source = open_weights(path)
@@ -53,7 +54,7 @@ def _read(path: Path) -> dict[str, Any]:
             "context_length": _context_length(source),
             "tensors": len(tensors),
             "encodings": dict(Counter(tensor.encoding.label for tensor in tensors).most_common()),
-            "chat_template": _has_chat_template(source),
+            "chat_template": bool(template_sources(source)),
             "size_bytes": sum(file.stat().st_size for file in _weight_files(path)),
         }
     finally:
@@ -72,16 +73,6 @@ def _context_length(source: WeightSource) -> int | None:
     key = f"{_architecture(source)}.context_length" if source.format == "gguf" else "max_position_embeddings"
     found = metadata.get(key)
     return found if isinstance(found, int) else None
-
-
-def _has_chat_template(source: WeightSource) -> bool:
-    if source.format == "gguf":
-        return any(key.startswith("tokenizer.chat_template") for key in source.metadata)
-    folder = source.path if source.path.is_dir() else source.path.parent
-    if (folder / "chat_template.jinja").is_file():
-        return True
-    settings = folder / "tokenizer_config.json"
-    return settings.is_file() and '"chat_template"' in settings.read_text(encoding="utf-8", errors="replace")
 
 
 def _weight_files(path: Path) -> list[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unspool.errors import BadRequest, TemplateError
+from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
@@ -35,9 +35,4 @@ def load_llm(
 
 def can_chat(llm: LLM) -> bool:
     """Whether the model has a chat template. One that is there and does not work raises TemplateError."""
-    try:
-        return llm.chat_template is not None
-    except TemplateError as error:
-        if error.code != "no_chat_template":
-            raise
-        return False
+    return llm.has_chat_template and llm.chat_template is not None

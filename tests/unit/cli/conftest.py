@@ -36,6 +36,10 @@ class FakeLLM:
             raise self.template_problem
         return object()
 
+    @property
+    def has_chat_template(self) -> bool:
+        return self.template_problem is None or self.template_problem.code != "no_chat_template"
+
     def lose_template(self) -> None:
         self.template_problem = TemplateError("m: has no chat template", code="no_chat_template")
 

@@ -26,7 +26,7 @@ from unspool.cli import load, main
 from unspool.types import Event, Usage
 
 class Talker:
-    chat_template = "{{ messages }}"
+    chat_template, has_chat_template = "{{ messages }}", True
     def stream_chat(self, messages, params):
         n = 0
         while n < 3 or messages[-1]["content"] != "brief":
