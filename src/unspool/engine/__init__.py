@@ -7,5 +7,7 @@
 5. `plan`        those rows as the arrays a runner reads
 6. `commit`      the only module that changes pages, histories and branches
 7. `transcript`  from tokens to text that is final: `stop` finds its end, `detokenize` its characters
-8. `interrupt`   Ctrl-C between two steps, never inside one
+8. `stream`      the events of each request apart, for many readers; `interrupt` keeps Ctrl-C between steps
+
+`prompt` says what a caller may give, and comes before all of them.
 """
