@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from unspool.models.tokenizer.parts import AddedPiece
@@ -36,16 +37,19 @@ class ControlFinder:
                     break
 
     def find_outside(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, AddedPiece]]:
-        """Those that touch none of the spans (begin, end), given in order."""
-        literal = list(spans)
-        at, start = 0, 0
-        while True:
+        """Those that touch none of the spans (begin, end), ascending and apart."""
+        pairs = list(spans)
+        ends = [stop for _, stop in pairs]
+
+        def touches(at: int, end: int) -> bool:
+            index = bisect_right(ends, at)  # the first span that ends after `at`
+            return index < len(pairs) and pairs[index][0] < end
+
+        start, again = 0, True
+        while again:
+            again = False
             for at, piece in self.find(text, start):
-                end = at + len(piece.text)
-                if not any(begin < end and at < stop for begin, stop in literal):
-                    yield at, piece
-                    continue
-                start = at + 1  # another may begin inside the one that does not count
-                break
-            else:
-                return
+                if touches(at, at + len(piece.text)):
+                    start, again = at + 1, True  # another may begin inside the one that does not count
+                    break
+                yield at, piece

@@ -233,3 +233,9 @@ def test_with_an_empty_span_control_tokens_are_what_the_library_finds(
 ) -> None:
     by_us = tokenizer.encode(text, parse_special=True, literal_spans=[(0, 0)])
     assert by_us == tokenizer.encode(text, parse_special=True)
+
+
+def test_bytes_in_the_text_do_not_open_literal_spans(tokenizer: Tokenizer) -> None:
+    text = "<|begin|>\udcff<|im_end|>he<|im_end|>"
+    ids = tokenizer.encode(text, parse_special=True, literal_spans=[(10, 20)])
+    assert ids == [BOS, 0xFF, *tokenizer.encode("<|im_end|>he"), IM_END]
