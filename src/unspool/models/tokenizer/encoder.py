@@ -9,6 +9,7 @@ from typing import Any
 
 from unspool.errors import BadRequest, ModelFileError
 from unspool.models.tokenizer.control import ControlFinder
+from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.parts import AddedPiece, Start, TokenizerParts, TokenKind
 from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling, byte_level_piece
 from unspool.models.tokenizer.vocabulary import Vocabulary
@@ -38,12 +39,13 @@ class Encoder:
         self._building = threading.Lock()
 
     def encode_text(self, text: str, start: Start, parse_special: bool) -> list[int]:
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, got {type(text).__name__}; encode_bytes takes bytes")
         try:
-            return self._encode_plain(text, start, parse_special)
-        except TypeError:  # the library's word for text that has no UTF-8
-            if not isinstance(text, str):
-                raise
+            text.encode()
+        except UnicodeEncodeError:
             return self.encode_data(_escaped(text), start, parse_special)
+        return self._encode_plain(text, start, parse_special)
 
     def encode_data(self, data: bytes, start: Start, parse_special: bool) -> list[int]:
         ids: list[int] = []
@@ -65,7 +67,9 @@ class Encoder:
         return ids
 
     def _encode_plain(self, text: str, start: Start, parse_special: bool) -> list[int]:
-        ids: list[int] = self._pipeline(start, parse_special).encode(text, add_special_tokens=False).ids
+        pipeline = self._pipeline(start, parse_special)
+        with blamed_on(self._parts.name, "pipeline", "fails on a text"):
+            ids: list[int] = pipeline.encode(text, add_special_tokens=False).ids
         if parse_special or self._control.keys().isdisjoint(ids):
             return ids
         return self._spell_out(ids)
@@ -144,7 +148,8 @@ class Encoder:
             added = tuple(piece for piece in added if not piece.is_control)
         # Where the library numbers added tokens itself, it must see all of them, in order.
         pipeline.encode_special_tokens = not parse_special
-        pipeline.add_tokens([_as_added_token(AddedToken, piece) for piece in added])
+        with blamed_on(self._parts.name, "added_tokens", "cannot be added"):
+            pipeline.add_tokens([_as_added_token(AddedToken, piece) for piece in added])
         for piece in added:
             if pipeline.token_to_id(piece.text) != piece.token_id:
                 raise ModelFileError(

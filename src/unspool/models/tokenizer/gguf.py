@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unspool.errors import UnsupportedModel
+from unspool.errors import ModelFileError, UnsupportedModel
 from unspool.models.tokenizer.end_tokens import END_NAMES
+from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.merges import MAX_CHARACTERS, MAX_PIECES, derive_merges
 from unspool.models.tokenizer.metadata import Fields
 from unspool.models.tokenizer.parts import AddedPiece, Preparation, Start, TokenizerParts, TokenKind
@@ -63,10 +64,11 @@ def _byte_level(fields: Fields) -> TokenizerParts:
     kinds = _kinds(fields, tokens, roles)
     merges: list[Any] = [tuple(merge.split(" ")) for merge in fields.strings(_MERGES)]
     try:
-        model = models.BPE(vocabulary, merges, ignore_merges=rule.takes_whole_words)
-    except Exception as problem:  # the library raises bare Exception
+        with blamed_on(fields.path, _MERGES, "do not fit the tokens"):
+            model = models.BPE(vocabulary, merges, ignore_merges=rule.takes_whole_words)
+    except ModelFileError:
         _explain_merges(fields, vocabulary, merges)
-        fields.fail(_MERGES, f"were refused by the tokenizers library: {problem}")
+        raise
     words = Preparation(None, splitter(rule))
     return _parts(
         fields,

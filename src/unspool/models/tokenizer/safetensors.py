@@ -15,6 +15,7 @@ import numpy as np
 
 from unspool.errors import ModelFileError, UnsupportedModel
 from unspool.models.tokenizer.end_tokens import END_NAMES
+from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.parts import AddedPiece, Preparation, Start, TokenizerParts, TokenKind
 from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling, fallback_piece
 from unspool.models.tokenizer.tokenizer import Tokenizer
@@ -43,10 +44,8 @@ def _read_pipeline(file: Path) -> Any:
         raise ModelFileError(file, "file", "is missing; save the tokenizer in its fast form (tokenizer.json)")
     if file.stat().st_size > MAX_FILE_BYTES:
         raise ModelFileError(file, "file", f"is longer than {MAX_FILE_BYTES} bytes")
-    try:
+    with blamed_on(file, "file", "is not a tokenizer"):
         pipeline = Pipeline.from_file(str(file))
-    except Exception as problem:  # the library raises bare Exception
-        raise ModelFileError(file, "file", f"is not a tokenizer: {str(problem)[:200]}") from None
     if not isinstance(pipeline.model, models.BPE):
         kind = type(pipeline.model).__name__
         raise UnsupportedModel(f"{file}: model: is {kind!r}, a tokenizer that is not known here; known: BPE")
@@ -99,7 +98,7 @@ def _parts(
         preparations=_preparations(pipeline, spelling, strips),
         bos_id=bos_id,
         eos_ids=frozenset(ends if eos_id is None else {*ends, eos_id}),
-        adds_bos=_adds_bos(pipeline, config, bos_id),
+        adds_bos=_adds_bos(file, pipeline, config, bos_id),
         strips_leading_space=strips,
         restarts=not any(
             node.get("prepend_scheme") == "first" for node in _flat(_state(pipeline.pre_tokenizer))
@@ -236,11 +235,12 @@ def _declared_ends(file: Path, metadata: Mapping[str, Any], n_rows: int) -> set[
     return ends
 
 
-def _adds_bos(pipeline: Any, config: Mapping[str, Any], bos_id: int | None) -> bool:
+def _adds_bos(file: Path, pipeline: Any, config: Mapping[str, Any], bos_id: int | None) -> bool:
     """The explicit flag, or else what the file's post-processor does to an empty text."""
     if bos_id is None:
         return False
     flag = config.get("add_bos_token")
     if isinstance(flag, bool):
         return flag
-    return bool(pipeline.encode("", add_special_tokens=True).ids[:1] == [bos_id])
+    with blamed_on(file, "post_processor", "fails on an empty text"):
+        return bool(pipeline.encode("", add_special_tokens=True).ids[:1] == [bos_id])

@@ -148,7 +148,7 @@ def test_a_lone_surrogate_is_refused_by_position(tokenizer: Tokenizer) -> None:
 
 
 def test_what_is_not_text_is_a_type_error(tokenizer: Tokenizer) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="got bytes; encode_bytes takes bytes"):
         tokenizer.encode(b"he")  # type: ignore[arg-type]
 
 

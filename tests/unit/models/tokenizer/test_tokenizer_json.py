@@ -23,6 +23,7 @@ from tokenizers import Tokenizer as Pipeline
 
 from unspool.errors import BadRequest, ModelFileError, UnspoolError, UnsupportedModel
 from unspool.models.tokenizer import Tokenizer, TokenKind, load_tokenizer
+from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.spelling import CHARACTER_OF_BYTE, SPACE_MARK, fallback_piece
 
 MARK = SPACE_MARK
@@ -334,3 +335,25 @@ def change() -> Callable[[Any, st.DataObject], Any]:
         return data.draw(junk)
 
     return changed
+
+
+def test_a_panic_of_the_library_is_a_typed_error(tmp_path: Path) -> None:
+    save(tmp_path, byte_level_pipeline(), CONFIG)
+    file = tmp_path / "tokenizer.json"
+    state = json.loads(file.read_text())
+    state["post_processor"]["special_tokens"] = {}
+    file.write_text(json.dumps(state))
+    with pytest.raises(ModelFileError, match=r"tokenizer\.json: post_processor: fails on an empty text"):
+        load_tokenizer(Folder(tmp_path, {}))  # type: ignore[arg-type]
+
+
+def test_only_failures_of_the_library_are_blamed_on_a_file() -> None:
+    with pytest.raises(KeyboardInterrupt), blamed_on("file", "field", "problem"):
+        raise KeyboardInterrupt
+    with pytest.raises(BadRequest), blamed_on("file", "field", "problem"):
+        raise BadRequest("as it is")
+    with (
+        pytest.raises(ModelFileError, match="file: field: problem: a b"),
+        blamed_on("file", "field", "problem"),
+    ):
+        raise ValueError("a\nb")
