@@ -6,7 +6,9 @@ carries no normalizer, and none is applied: what is encoded is the text as it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +113,14 @@ def _sentencepiece(fields: Fields) -> TokenizerParts:
         fields.fail(_TOKENS, f"hold more than {MAX_PIECES} pieces or {MAX_CHARACTERS} characters")
     _mark_unknown(kinds, roles)
     unknown = roles.get("unknown")
-    model = models.BPE(
-        vocabulary,
-        derive_merges(pieces, scores[normal].astype(np.float64)),
-        unk_token=None if unknown is None else tokens[unknown],
-        fuse_unk=True,
-        byte_fallback=bool((kinds == TokenKind.BYTE).any()),
-    )
+    with _collector_paused():
+        model = models.BPE(
+            vocabulary,
+            derive_merges(pieces, scores[normal].astype(np.float64)),
+            unk_token=None if unknown is None else tokens[unknown],
+            fuse_unk=True,
+            byte_fallback=bool((kinds == TokenKind.BYTE).any()),
+        )
     marks = normalizers.Replace(" ", SPACE_MARK)
     adds_prefix = fields.flag("tokenizer.ggml.add_space_prefix", True)
     first = normalizers.Sequence([normalizers.Prepend(SPACE_MARK), marks]) if adds_prefix else marks
@@ -138,11 +141,26 @@ def _sentencepiece(fields: Fields) -> TokenizerParts:
     )
 
 
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Half a million merges are born at once; the cyclic collector would walk all of them several times."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _tokens(fields: Fields) -> list[str]:
     tokens = fields.strings(_TOKENS)
     if not tokens:
         fields.fail(_TOKENS, "is empty")
-    return [token or f"[EMPTY_{index}]" for index, token in enumerate(tokens)]
+    for index, token in enumerate(tokens):
+        if not token:
+            tokens[index] = f"[EMPTY_{index}]"
+    return tokens
 
 
 def _vocabulary(fields: Fields, tokens: list[str]) -> dict[str, int]:

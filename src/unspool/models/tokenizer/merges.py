@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 U64 = npt.NDArray[np.uint64]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 MAX_PIECES = 1 << 21  # three numbers of 21 bits are packed into one sort key
@@ -36,7 +37,7 @@ def derive_merges(pieces: list[str], scores: npt.NDArray[np.float64]) -> list[tu
     whole, left, right = _cuts(pieces)
     rank = np.empty(len(pieces), dtype=np.int64)  # (N,) place of each piece in the order of merging
     rank[np.argsort(-scores, kind="stable")] = np.arange(len(pieces))
-    keys = (rank[whole] << (2 * _KEY_BITS)) | (left << _KEY_BITS) | right
+    keys = (rank[whole] << (2 * _KEY_BITS)) | (left.astype(np.int64) << _KEY_BITS) | right
     keys.sort()
     at = pieces.__getitem__
     lefts = ((keys >> _KEY_BITS) & _KEY_MASK).tolist()
@@ -44,7 +45,7 @@ def derive_merges(pieces: list[str], scores: npt.NDArray[np.float64]) -> list[tu
     return list(zip(map(at, lefts), map(at, rights), strict=True))
 
 
-def _cuts(pieces: list[str]) -> tuple[I64, I64, I64]:
+def _cuts(pieces: list[str]) -> tuple[I32, I32, I32]:
     """Every (whole, left, right), indices into pieces, with pieces[left] + pieces[right] == pieces[whole]."""
     lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
     characters = np.frombuffer("".join(pieces).encode("utf-32-le", "surrogatepass"), dtype=np.uint32)  # (C,)
@@ -58,7 +59,7 @@ def _cuts(pieces: list[str]) -> tuple[I64, I64, I64]:
     find = _Finder(running[begin[1:]] - before)
 
     cut = np.flatnonzero(place > 0)  # a cut is named by the first character of its tail
-    whole = np.repeat(np.arange(len(pieces)), lengths)[cut]
+    whole = np.repeat(np.arange(len(pieces), dtype=np.int32), lengths)[cut]
     left = find(running[cut] - before[whole])
     keep = left >= 0
     cut, whole, left = cut[keep], whole[keep], left[keep]
@@ -85,11 +86,11 @@ class _Finder:
     def __init__(self, hashes: U64) -> None:
         self._hashes = hashes
         bits = max(4, (4 * len(hashes)).bit_length())
-        self._tables: list[tuple[np.uint64, I64]] = []
-        rest = np.arange(len(hashes))
+        self._tables: list[tuple[np.uint64, I32]] = []
+        rest = np.arange(len(hashes), dtype=np.int32)
         for shift in range(64 - bits, -1, -5):
             slots = self._slots(hashes[rest], np.uint64(shift), bits)
-            table = np.full(1 << bits, -1, dtype=np.int64)
+            table = np.full(1 << bits, -1, dtype=np.int32)
             table[slots] = rest
             self._tables.append((np.uint64(shift), table))
             rest = rest[table[slots] != rest]
@@ -102,8 +103,8 @@ class _Finder:
         slots: U64 = (hashes >> shift) & np.uint64((1 << bits) - 1)
         return slots
 
-    def __call__(self, queries: U64) -> I64:
-        found = np.full(len(queries), -1, dtype=np.int64)
+    def __call__(self, queries: U64) -> I32:
+        found = np.full(len(queries), -1, dtype=np.int32)
         for shift, table in self._tables:
             candidate = table[self._slots(queries, shift, self._bits)]
             hit = (candidate >= 0) & (self._hashes[candidate] == queries)

@@ -62,9 +62,9 @@ class Fields:
         if isinstance(value, str | bytes) or not isinstance(value, Sequence):
             self.fail(key, f"is {_shown(value)}, expected an array of strings")
         items = list(value)
-        for index, item in enumerate(items):
-            if not isinstance(item, str):
-                self.fail(f"{key}[{index}]", f"is {_shown(item)}, expected a string")
+        if set(map(type, items)) - {str}:
+            index, item = next((i, item) for i, item in enumerate(items) if type(item) is not str)
+            self.fail(f"{key}[{index}]", f"is {_shown(item)}, expected a string")
         return items
 
     def numbers(self, key: str, n: int) -> npt.NDArray[Any] | None:
