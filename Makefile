@@ -23,7 +23,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 .PHONY: demo test check bench bench-peers bench-accuracy test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
-	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80
+	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
 
 test: .venv/.develop  ## the whole ordinary test suite with coverage of src/unspool (90 % or it fails)
 	@$(RUN) -m pytest --cov=unspool --cov-report=term-missing:skip-covered --cov-fail-under=90 $(ARGS)
