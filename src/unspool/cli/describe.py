@@ -41,7 +41,7 @@ def describe(spec: str) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    from unspool.models.chat_template import template_sources
+    from unspool.models.chat_sources import template_sources
     from unspool.models.weights.open import open_weights
 
     source = open_weights(path)
