@@ -181,17 +181,17 @@ class Engine {
 nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
   const Packed& w = network_.matrices.at(matrix).packed;
   if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
-  const int n_rows = (int)x.shape(0), groups = w.k_padded / kGroup;
+  const int n_rows = (int)x.shape(0);
   const size_t stride = w.k_padded, wide = (size_t)w.n_tiles * kTile;
   std::vector<float> padded(n_rows * stride, 0.0f), result(n_rows * wide, 0.0f);
   for (int r = 0; r < n_rows; ++r)
     memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
     std::vector<int8_t> q(n_rows * stride);
-    std::vector<float> scale(n_rows * groups), wsum32(n_rows * groups), wsum16(2 * n_rows * groups);
-    std::vector<int32_t> sum32(n_rows * groups), sum16(2 * n_rows * groups);
-    const Acts acts = {q.data(),      scale.data(),  sum32.data(), sum16.data(),
-                       wsum32.data(), wsum16.data(), w.k_padded};
+    const size_t halves = (size_t)n_rows * w.k_padded / 16;
+    std::vector<float> scale(halves), wsum16(halves), wsum32(halves);
+    std::vector<int32_t> sum(halves);
+    const Acts acts = {q.data(), scale.data(), sum.data(), wsum16.data(), wsum32.data(), w.k_padded};
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
     kernels_.gemm_quant(w, 0, w.n_tiles, acts, 0, n_rows, {result.data(), wide}, nullptr, false);
   } else {

@@ -79,16 +79,15 @@ void Forward::prepare(const Batch& b) {
       data_[i] = Memory(capacity_ * reg.stride * sizeof(float));
       if (!reg.quantized) continue;
       const size_t groups = reg.stride / kGroup, n = (size_t)capacity_;
-      // Per row: quants, then scale, sum32, wsum32 (one a group) and sum16, wsum16 (two a group).
+      // Per row: quants, then scale, sum, wsum16 (two a group) and wsum32 (one a group).
       quantized_[i] = Memory(n * (reg.stride + groups * 7 * 4));
       Acts& a = acts_[i];
       a.k_padded = (int)reg.stride;
       a.q = quantized_[i].as<int8_t>();
       a.scale = reinterpret_cast<float*>(a.q + n * reg.stride);
-      a.wsum32 = a.scale + n * groups;
-      a.wsum16 = a.wsum32 + n * groups;
-      a.sum32 = reinterpret_cast<int32_t*>(a.wsum16 + n * groups * 2);
-      a.sum16 = a.sum32 + n * groups;
+      a.wsum16 = a.scale + 2 * n * groups;
+      a.wsum32 = a.wsum16 + 2 * n * groups;
+      a.sum = reinterpret_cast<int32_t*>(a.wsum32 + n * groups);
     }
     for (size_t i = 0; i < cos_.size(); ++i) {
       cos_[i].resize(capacity_ * network_.ropes[i].inv_freq.size());

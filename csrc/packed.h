@@ -7,7 +7,7 @@
 namespace unspool {
 
 constexpr int kTile = 16;    // output rows interleaved in a tile
-constexpr int kGroup = 32;   // inputs that share one activation scale
+constexpr int kGroup = 32;   // inputs of a weight group; widths are padded to it
 constexpr int kSuper = 256;  // inputs that share the upper scale of a two-level kind
 
 enum class Store : uint8_t { kU4, kU8, kF32, kF16, kBF16 };
@@ -39,14 +39,14 @@ struct Packed {
   bool quantized() const { return store == Store::kU4 || store == Store::kU8; }
 };
 
-// Activations of a linear layer, quantized to 8 bits per row and group of 32.
+// Activations of a linear layer, quantized to 8 bits per row and 16 inputs: half a weight group, because
+// one outlier coarsens all that share its scale.
 struct Acts {
-  int8_t* q = nullptr;       // [rows][k_padded]
-  float* scale = nullptr;    // [rows][k_padded / 32]
-  int32_t* sum32 = nullptr;  // [rows][k_padded / 32] sums of q
-  int32_t* sum16 = nullptr;  // [rows][k_padded / 16]
-  float* wsum32 = nullptr;   // scale * sum32
-  float* wsum16 = nullptr;   // scale * sum16
+  int8_t* q = nullptr;      // [rows][k_padded]
+  float* scale = nullptr;   // [rows][k_padded / 16]
+  int32_t* sum = nullptr;   // [rows][k_padded / 16] sums of q
+  float* wsum16 = nullptr;  // [rows][k_padded / 16] scale * sum
+  float* wsum32 = nullptr;  // [rows][k_padded / 32] scale * sum of both halves
   int k_padded = 0;
 };
 

@@ -1,7 +1,7 @@
 // Integer matrix product: 4- or 8-bit weights by 8-bit activations.
 //
-// For one output and one group g of 32 inputs, with w = s (q - z) or s q + m and x = a xq:
-//   sum w x = s a (sum q xq - z sum xq)        or        s a sum q xq + m (a sum xq)
+// For one output and one group of inputs, with w = s (q - z) or s q + m, and x = a xq in each half h:
+//   sum w x = s sum_h a (sum q xq - z sum xq)    or    s sum_h a sum q xq + m (sum_h a sum xq)
 // The integer sums are exact; groups are added in ascending order by one chain of fused
 // multiply-adds per output. So a result does not depend on the rows computed beside it.
 #pragma once
@@ -24,16 +24,17 @@ static inline F group_min(const Packed& w, const uint8_t* tile, int index, int s
   return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
 }
 
+// Four registers, 16 inputs of 16 outputs: half `part` of a group.
 template <int BITS>
-static inline void load_group(const uint8_t* q, W quads[8]) {
+static inline void load_half(const uint8_t* q, int part, W quads[4]) {
   if (BITS == 4) {
-    for (int i = 0; i < 4; ++i) {
-      const W both = w_load(q + 64 * i);
+    for (int i = 0; i < 2; ++i) {
+      const W both = w_load(q + 128 * part + 64 * i);
       quads[2 * i] = w_low(both);
       quads[2 * i + 1] = w_high(both);
     }
   } else {
-    for (int i = 0; i < 8; ++i) quads[i] = w_load(q + 64 * i);
+    for (int i = 0; i < 4; ++i) quads[i] = w_load(q + 256 * part + 64 * i);
   }
 }
 
@@ -41,11 +42,10 @@ template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
 static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& x, int row, Rows out, int t,
                               const float* bias, bool accumulate) {
   constexpr int kParts = kGroup / GROUP;
-  constexpr int kQuads = GROUP / 4;
-  const int n_groups = x.k_padded / kGroup;
+  const int n_groups = x.k_padded / kGroup, n_halves = 2 * n_groups;
   const int8_t* xq = x.q + (size_t)row * x.k_padded;
-  const float* xs = x.scale + (size_t)row * n_groups;
-  const int32_t* sums = (GROUP == 32 ? x.sum32 : x.sum16) + (size_t)row * n_groups * kParts;
+  const float* xs = x.scale + (size_t)row * n_halves;
+  const int32_t* sums = x.sum + (size_t)row * n_halves;
   const float* wsums = (GROUP == 32 ? x.wsum32 : x.wsum16) + (size_t)row * n_groups * kParts;
 
   F acc[NR];
@@ -55,24 +55,29 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& 
     // The next tile, while this one is computed: the hardware prefetcher stops at a page's end.
     const uint8_t* next = tile + w.tile_bytes + (size_t)g * ahead;
     for (size_t line = 0; line < ahead; line += 64) __builtin_prefetch(next + line, 0, 2);
-    W quads[8];
-    load_group<BITS>(tile + (size_t)g * (BITS * 64), quads);
-    for (int part = 0; part < kParts; ++part) {
-      const int index = g * kParts + part;
+    F scaled[NR];  // a sum q xq of the group so far
+    for (int half = 0; half < 2; ++half) {
+      W quads[4];
+      load_half<BITS>(tile + (size_t)g * (BITS * 64), half, quads);
       I dots[NR];
       for (int r = 0; r < NR; ++r)
-        dots[r] = i_set1(MIN ? 0 : -w.zero * sums[(size_t)r * n_groups * kParts + index]);
-      for (int j = 0; j < kQuads; ++j) {
-        const W quad = quads[part * kQuads + j];
-        const int8_t* four = xq + g * kGroup + part * GROUP + 4 * j;
+        dots[r] = i_set1(MIN ? 0 : -w.zero * sums[(size_t)r * n_halves + 2 * g + half]);
+      for (int j = 0; j < 4; ++j) {
+        const int8_t* four = xq + g * kGroup + 16 * half + 4 * j;
         for (int r = 0; r < NR; ++r) {
           const I broadcast = i_quad(four + (size_t)r * x.k_padded);
-          dots[r] = BITS == 4 ? i_dot4(dots[r], quad, broadcast) : i_dot8(dots[r], quad, broadcast);
+          dots[r] = BITS == 4 ? i_dot4(dots[r], quads[j], broadcast) : i_dot8(dots[r], quads[j], broadcast);
         }
       }
+      for (int r = 0; r < NR; ++r) {
+        const F a = f_set1(xs[(size_t)r * n_halves + 2 * g + half]);
+        const F dot = f_from_i(dots[r]);
+        scaled[r] = GROUP == 16 || half == 0 ? f_mul(dot, a) : f_fma(dot, a, scaled[r]);
+      }
+      if (GROUP == 32 && half == 0) continue;
+      const int index = GROUP == 32 ? g : 2 * g + half;
       const F scale = group_scale<TWO_LEVEL>(w, tile, index, g / 8);
-      for (int r = 0; r < NR; ++r)
-        acc[r] = f_fma(f_from_i(dots[r]), f_mul(scale, f_set1(xs[(size_t)r * n_groups + g])), acc[r]);
+      for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
       if (MIN) {
         const F min = group_min<TWO_LEVEL>(w, tile, index, g / 8);
         for (int r = 0; r < NR; ++r)

@@ -24,26 +24,22 @@ static inline void store_up_to(float* p, F a, int lanes) {
 }
 
 static void quantize(const float* x, int r, const Acts& acts) {
-  const int n_groups = acts.k_padded / kGroup;
+  const int n_halves = acts.k_padded / 16;
   int8_t* q = acts.q + (size_t)r * acts.k_padded;
-  for (int g = 0; g < n_groups; ++g) {
-    const F a = f_load(x + g * kGroup), b = f_load(x + g * kGroup + 16);
-    const float largest = f_max_lane(f_max(f_abs(a), f_abs(b)));
-    const float scale = largest / 127.0f;
-    // A subnormal scale would make 1 / scale infinite: such a group is zero to float32 anyway.
+  for (int h = 0; h < n_halves; ++h) {
+    const F values = f_load(x + 16 * h);
+    const float scale = f_max_lane(f_abs(values)) / 127.0f;
+    // A subnormal scale would make 1 / scale infinite: such values are zero to float32 anyway.
     const float inverse = scale > 1e-37f ? 1.0f / scale : 0.0f;
-    const I qa = i_round(f_mul(a, f_set1(inverse))), qb = i_round(f_mul(b, f_set1(inverse)));
-    i_store_i8(q + g * kGroup, qa);
-    i_store_i8(q + g * kGroup + 16, qb);
-    const int sum_a = i_sum(qa), sum_b = i_sum(qb);
-    const size_t at = (size_t)r * n_groups + g;
+    const I rounded = i_round(f_mul(values, f_set1(inverse)));
+    i_store_i8(q + 16 * h, rounded);
+    const int sum = i_sum(rounded);
+    const size_t at = (size_t)r * n_halves + h;
+    const float wsum = scale * (float)sum;
     acts.scale[at] = scale;
-    acts.sum32[at] = sum_a + sum_b;
-    acts.wsum32[at] = scale * (float)(sum_a + sum_b);
-    acts.sum16[2 * at] = sum_a;
-    acts.sum16[2 * at + 1] = sum_b;
-    acts.wsum16[2 * at] = scale * (float)sum_a;
-    acts.wsum16[2 * at + 1] = scale * (float)sum_b;
+    acts.sum[at] = sum;
+    acts.wsum16[at] = wsum;
+    acts.wsum32[at / 2] = h % 2 ? acts.wsum32[at / 2] + wsum : wsum;
   }
 }
 
