@@ -16,11 +16,8 @@ END_ID = 256
 def write_tiny_llm(
     path: Path, *, chat_template: str | None = CHAT_TEMPLATE, context_length: int = 128
 ) -> Path:
-    """Ids 0..255 are bytes, 256 ends a text, 257 is two spaces."""
+    """Random weights and the tokenizer of `byte_tokenizer_metadata`."""
     tokenizer = byte_tokenizer_metadata()
-    tokenizer["tokenizer.ggml.tokens"] = [*tokenizer["tokenizer.ggml.tokens"][:257], "ĠĠ"]
-    tokenizer["tokenizer.ggml.token_type"] = [*tokenizer["tokenizer.ggml.token_type"][:257], 1]
-    tokenizer["tokenizer.ggml.merges"] = ["Ġ Ġ"]
     if chat_template is not None:
         tokenizer["tokenizer.chat_template"] = chat_template
     return write_gguf(path, tiny_source(TinySpec(vocab_size=258)), extra=tokenizer)

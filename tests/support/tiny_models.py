@@ -217,7 +217,7 @@ def _add_value(writer: Any, key: str, value: Any) -> None:
 
 
 def byte_tokenizer_metadata() -> dict[str, Any]:
-    """A byte-level tokenizer without merges: ids 0..255 are bytes in GPT-2's alphabet, 256 ends a text."""
+    """Byte-level: ids 0..255 are bytes in GPT-2's alphabet, 256 ends a text, 257 is two spaces."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = {byte: chr(byte) for byte in printable}
     for byte in range(256):
@@ -225,8 +225,8 @@ def byte_tokenizer_metadata() -> dict[str, Any]:
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
-        "tokenizer.ggml.tokens": [letters[byte] for byte in range(256)] + ["<|end|>"],
-        "tokenizer.ggml.token_type": [1] * 256 + [3],
+        "tokenizer.ggml.tokens": [letters[byte] for byte in range(256)] + ["<|end|>", 2 * letters[32]],
+        "tokenizer.ggml.token_type": [1] * 256 + [3, 1],
         "tokenizer.ggml.merges": [f"{letters[32]} {letters[32]}"],
         "tokenizer.ggml.eos_token_id": 256,
     }
