@@ -50,7 +50,7 @@ bench-accuracy: .venv/.package .venv-peers/.ready  ## KL, top-1 and perplexity a
 	@$(RUN) bench/perplexity.py --peer-python .venv-peers/bin/python $(ARGS)
 
 test-oracle: .venv/.develop .venv-oracle/.ready  ## compare with torch and transformers (their warnings are not ours)
-	@.venv-oracle/bin/python -m pytest -m oracle -W default tests/oracle $(ARGS)
+	@.venv-oracle/bin/python -m pytest -m oracle -W default --tb=short tests/oracle $(ARGS)
 
 docs: .venv/.develop  ## check that the generated parts of the docs match the code; ARGS=--write renews them
 	@$(RUN) tools/generate_docs.py $(or $(ARGS),--check)
