@@ -49,7 +49,7 @@ def measure(us: Side, them: Side, model: str, arguments: argparse.Namespace) -> 
         "model": tokens["path"],
         "sequences": sequences,
         "n_threads": arguments.threads,
-        "flash": "on",
+        "flash": arguments.flash,
     }
     found = {
         "unspool": perplexity(us, {**job, "runner": "native"}),
@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=8, help="windows of text (default %(default)s)")
     parser.add_argument("--length", type=int, default=512, help="tokens a window (default %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads (default %(default)s)")
+    parser.add_argument("--flash", choices=("on", "off"), default="on", help="llama.cpp's flash attention")
     parser.add_argument("--reference", action="store_true", help="also the float32 reference (slow)")
     arguments = parser.parse_args()
     us, them = ours(), llama_cpp(arguments.peer_python)
