@@ -23,7 +23,7 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   acts_.resize(network.registers.size());
   cos_.resize(network.ropes.size());
   sin_.resize(network.ropes.size());
-  next_.reset(new std::atomic<int>[network.instructions.size()]);
+  next_.reset(new std::atomic<int>[network.instructions.size() * pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
   for (const auto& op : network.instructions)
     if (op.kind == OpKind::kAttention) block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
@@ -110,7 +110,8 @@ void Forward::prepare(const Batch& b) {
           {first + i, std::min(block_rows_, n - i), b.n_past[s] + i, b.page_table + b.page_start[s]});
     max_segments_ = std::max(max_segments_, (b.n_past[s] + n - 1) / kSegment + 1);
   }
-  for (size_t i = 0; i < network_.instructions.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
+  const size_t n_counters = network_.instructions.size() * pool_.size();
+  for (size_t i = 0; i < n_counters; ++i) next_[i].store(0, std::memory_order_relaxed);
 }
 
 Rows Forward::rows(int reg) const {
@@ -154,9 +155,9 @@ void Forward::execute(size_t index, int thread) {
   range(row_count(op), thread, &first, &last);
   switch (op.kind) {
     case OpKind::kLinear:
-      return linear(op, next_[index]);
+      return linear(op, index, thread);
     case OpKind::kAttention:
-      return attention(op, next_[index], thread);
+      return attention(op, counter(index, 0), thread);
     case OpKind::kSelect:
       return select(op, first, last);
     default:
@@ -164,27 +165,55 @@ void Forward::execute(size_t index, int thread) {
   }
 }
 
-void Forward::linear(const Instruction& op, std::atomic<int>& next) {
-  const int n_rows = row_count(op);
-  if (n_rows == 0) return;
-  int total = 0;
-  for (const Part& part : op.parts) total += network_.matrices[part.matrix].packed.n_tiles;
-  const int chunk = std::max(1, total / (pool_.size() * 8));
-  for (int begin; (begin = next.fetch_add(chunk, std::memory_order_relaxed)) < total;) {
-    const int end = std::min(begin + chunk, total);
-    int offset = 0;  // tiles of the parts before this one
-    for (const Part& part : op.parts) {
-      const Packed& w = network_.matrices[part.matrix].packed;
-      const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
-      offset += w.n_tiles;
-      if (first >= last) continue;
-      const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
-      if (w.quantized())
-        kernels_.gemm_quant(w, first, last, acts(op.x), 0, n_rows, rows(part.out), bias, part.accumulate);
-      else
-        kernels_.gemm_float(w, first, last, rows(op.x), 0, n_rows, rows(part.out), bias, part.accumulate);
-    }
+// Every thread walks a range of tiles of its own, in order, so that its prefetches run ahead into its own
+// work, and then helps the others with what is left of theirs.
+void Forward::linear(const Instruction& op, size_t index, int thread) {
+  if (row_count(op) == 0) return;
+  const int n_threads = pool_.size();
+  for (int i = 0; i < n_threads; ++i) {
+    const int owner = (thread + i) % n_threads;
+    int first, last;
+    range(op.n_tiles, owner, &first, &last);
+    const int chunk = std::max(1, (last - first) / 8);
+    std::atomic<int>& next = counter(index, owner);
+    for (int begin; (begin = first + next.fetch_add(chunk, std::memory_order_relaxed)) < last;)
+      tiles(op, begin, std::min(begin + chunk, last));
   }
+  prefetch_range(network_.next_linear[index], thread);
+}
+
+// Tiles [begin, end) of the instruction, counted over all its parts.
+void Forward::tiles(const Instruction& op, int begin, int end) {
+  int offset = 0;  // tiles of the parts before this one
+  for (const Part& part : op.parts) {
+    const Packed& w = network_.matrices[part.matrix].packed;
+    const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
+    offset += w.n_tiles;
+    if (first >= last) continue;
+    const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
+    if (w.quantized())
+      kernels_.gemm_quant(w, first, last, acts(op.x), 0, row_count(op), rows(part.out), bias,
+                          part.accumulate);
+    else
+      kernels_.gemm_float(w, first, last, rows(op.x), 0, row_count(op), rows(part.out), bias,
+                          part.accumulate);
+  }
+}
+
+// Brings in the first tile of this thread's range of a later linear instruction, so that memory is busy
+// while rows are normed and attended to.
+void Forward::prefetch_range(size_t index, int thread) const {
+  const Instruction& op = network_.instructions[index];
+  int first, last;
+  range(op.n_tiles, thread, &first, &last);
+  if (first == last) return;
+  size_t part = 0;
+  while (first >= network_.matrices[op.parts[part].matrix].packed.n_tiles)
+    first -= network_.matrices[op.parts[part++].matrix].packed.n_tiles;
+  const Packed& w = network_.matrices[op.parts[part].matrix].packed;
+  constexpr size_t kMost = 16 * 1024;
+  const size_t bytes = std::min(w.data_bytes - (size_t)first * w.tile_bytes, kMost);
+  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(w.tile(first) + at, 0, 2);
 }
 
 void Forward::select(const Instruction& op, int first, int last) {

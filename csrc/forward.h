@@ -49,7 +49,9 @@ class Forward {
   void prepare(const Batch& batch);
   void walk(int thread);
   void execute(size_t index, int thread);
-  void linear(const Instruction& op, std::atomic<int>& next);
+  void linear(const Instruction& op, size_t index, int thread);
+  void tiles(const Instruction& op, int begin, int end);
+  void prefetch_range(size_t index, int thread) const;
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
   void attention(const Instruction& op, std::atomic<int>& next, int thread);
@@ -83,7 +85,11 @@ class Forward {
   std::vector<Block> blocks_;
   int block_rows_ = 0, max_segments_ = 1;
   Memory partial_;
-  std::unique_ptr<std::atomic<int>[]> next_;  // work counter of each instruction
+  // Work done of each instruction's ranges; those of one thread lie together.
+  std::atomic<int>& counter(size_t index, int thread) {
+    return next_[thread * network_.instructions.size() + index];
+  }
+  std::unique_ptr<std::atomic<int>[]> next_;
 };
 
 }  // namespace unspool

@@ -78,13 +78,21 @@ int Network::add_rope(const float* inv_freq, size_t n, float magnitude) {
 }
 
 void Network::finish() {
+  size_t following = 0;
+  next_linear.resize(instructions.size());
+  for (int pass = 0; pass < 2; ++pass)  // the second knows what the last instruction is followed by
+    for (size_t i = instructions.size(); i-- > 0;) {
+      next_linear[i] = following;
+      if (instructions[i].kind == OpKind::kLinear) following = i;
+    }
   bool previous_row_wise = false;
   for (auto& op : instructions) {
     op.barrier_before = !(previous_row_wise && row_wise(op.kind));
     // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
     previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
-    if (op.kind == OpKind::kLinear && matrices[op.parts[0].matrix].packed.quantized())
-      registers[op.x].quantized = true;
+    if (op.kind != OpKind::kLinear) continue;
+    for (const Part& part : op.parts) op.n_tiles += matrices[part.matrix].packed.n_tiles;
+    if (matrices[op.parts[0].matrix].packed.quantized()) registers[op.x].quantized = true;
   }
   // The last writer of a quantized register before its reader leaves the 8-bit form.
   for (size_t i = 0; i < instructions.size(); ++i) {

@@ -49,6 +49,7 @@ struct Instruction {
   bool selected = false;        // runs over the W wanted rows, not over all R
   bool barrier_before = false;  // reads what other threads wrote
   std::vector<Part> parts;
+  int n_tiles = 0;  // of all parts
   AttentionShape shape = {};
   int layer = 0, n_heads = 0, n_kv_heads = 0;
 };
@@ -75,6 +76,7 @@ struct Network {
   std::vector<Register> registers;
   std::vector<RopeTable> ropes;
   std::vector<Instruction> instructions;
+  std::vector<size_t> next_linear;  // per instruction: the linear one after it, the first after the last
   int vocab_size = 0;
   int context_length = 0;
 
@@ -83,7 +85,8 @@ struct Network {
   int add_vector(const float* values, size_t n);
   int add_register(int width);
   int add_rope(const float* inv_freq, size_t n, float magnitude);
-  // Marks registers that linear instructions read in 8-bit form, and where threads must meet.
+  // Marks registers that linear instructions read in 8-bit form, where threads must meet, and what the
+  // linear instructions hold.
   void finish();
 };
 

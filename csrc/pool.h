@@ -1,12 +1,23 @@
 // A fixed pool of threads that walk one function together, with barriers inside it.
 #pragma once
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 namespace unspool {
+
+// A counter that threads wait on: for a moment in a loop, then asleep, so that a core which another
+// process wants is given away, and a waiter that slept is woken at once when its time comes.
+class Signal {
+ public:
+  int value() const { return value_.load(std::memory_order_acquire); }
+  void raise();
+  void wait_past(int seen, int spins);
+
+ private:
+  std::atomic<int> value_{0};
+  std::atomic<int> sleepers_{0};
+};
 
 class Pool {
  public:
@@ -25,20 +36,15 @@ class Pool {
 
  private:
   void serve(int thread);
-  void wait_while(const std::atomic<int>& word, int value);
 
   const int n_threads_;
   std::vector<std::thread> threads_;
-  void (*work_)(void*, int) = nullptr;
+  void (*work_)(void*, int) = nullptr;  // null: stop
   void* context_ = nullptr;
 
-  alignas(64) std::atomic<int> round_{0};    // raised once per run
+  alignas(64) Signal rounds_;                  // raised once per run
   alignas(64) std::atomic<int> arrived_{0};  // threads waiting at the barrier
-  alignas(64) std::atomic<int> phase_{0};    // raised once per barrier
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<int> sleepers_{0};
-  bool stop_ = false;
+  alignas(64) Signal phases_;                  // raised once per barrier
 };
 
 }  // namespace unspool

@@ -56,6 +56,7 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& 
     const uint8_t* next = tile + w.tile_bytes + (size_t)g * ahead;
     for (size_t line = 0; line < ahead; line += 64) __builtin_prefetch(next + line, 0, 2);
     F scaled[NR];  // a sum q xq of the group so far
+#pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       W quads[4];
       load_half<BITS>(tile + (size_t)g * (BITS * 64), half, quads);

@@ -23,24 +23,32 @@ static inline void store_up_to(float* p, F a, int lanes) {
   for (int i = 0; i < lanes; ++i) p[i] = buffer[i];
 }
 
+// In blocks of 16 halves, so that the scales of a block are computed side by side.
 static void quantize(const float* x, int r, const Acts& acts) {
   const int n_halves = acts.k_padded / 16;
   int8_t* q = acts.q + (size_t)r * acts.k_padded;
-  for (int h = 0; h < n_halves; ++h) {
-    const F values = f_load(x + 16 * h);
-    const float scale = f_max_lane(f_abs(values)) / 127.0f;
-    // A subnormal scale would make 1 / scale infinite: such values are zero to float32 anyway.
-    const float inverse = scale > 1e-37f ? 1.0f / scale : 0.0f;
-    const I rounded = i_round(f_mul(values, f_set1(inverse)));
-    i_store_i8(q + 16 * h, rounded);
-    const int sum = i_sum(rounded);
-    const size_t at = (size_t)r * n_halves + h;
-    const float wsum = scale * (float)sum;
-    acts.scale[at] = scale;
-    acts.sum[at] = sum;
-    acts.wsum16[at] = wsum;
-    acts.wsum32[at / 2] = h % 2 ? acts.wsum32[at / 2] + wsum : wsum;
+  float* scales = acts.scale + (size_t)r * n_halves;
+  float *wsum16 = acts.wsum16 + (size_t)r * n_halves, *wsum32 = acts.wsum32 + (size_t)r * n_halves / 2;
+  int32_t* sums = acts.sum + (size_t)r * n_halves;
+  for (int first = 0; first < n_halves; first += 16) {
+    const int n = n_halves - first < 16 ? n_halves - first : 16;
+    float largest[16] = {0}, scale[16], inverse[16];
+    for (int h = 0; h < n; ++h) largest[h] = f_max_lane(f_abs(f_load(x + 16 * (first + h))));
+    // A scale so small that its inverse would be infinite: such values are zero to float32 anyway.
+    const F limit = f_max(f_mul(f_load(largest), f_set1(1.0f / 127.0f)), f_set1(1e-37f));
+    f_store(scale, limit);
+    f_store(inverse, f_div(f_set1(1.0f), limit));
+    for (int h = 0; h < n; ++h) {
+      const int at = first + h;
+      const I rounded = i_round(f_mul(f_load(x + 16 * at), f_set1(inverse[h])));
+      i_store_i8(q + 16 * at, rounded);
+      const int sum = i_sum(rounded);
+      scales[at] = scale[h];
+      sums[at] = sum;
+      wsum16[at] = scale[h] * (float)sum;
+    }
   }
+  for (int g = 0; g < n_halves / 2; ++g) wsum32[g] = wsum16[2 * g] + wsum16[2 * g + 1];
 }
 
 static void rms_norm(const float* x, const float* weight, float* out, int n, int group_size, float eps) {

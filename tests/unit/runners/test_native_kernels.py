@@ -53,8 +53,8 @@ def quantize_rows(x: np.ndarray) -> np.ndarray:
     """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
     rows, k = x.shape
     groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, 16)
-    scale = (np.abs(groups).max(-1, keepdims=True) / np.float32(127)).astype(np.float32)
-    inverse = np.where(scale > 1e-37, np.float32(1) / np.where(scale > 0, scale, 1), 0).astype(np.float32)
+    scale = np.maximum(np.abs(groups).max(-1, keepdims=True) * np.float32(1 / 127), np.float32(1e-37))
+    inverse = np.float32(1) / scale
     return (np.rint(groups * inverse) * scale.astype(np.float64)).reshape(rows, -1)[:, :k]
 
 
