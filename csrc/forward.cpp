@@ -24,6 +24,7 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   cos_.resize(network.ropes.size());
   sin_.resize(network.ropes.size());
   next_.reset(new std::atomic<int>[network.instructions.size() * pool.size()]);
+  ahead_.reset(new Ahead[pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
   for (const auto& op : network.instructions)
     if (op.kind == OpKind::kAttention) block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
@@ -144,7 +145,7 @@ void Forward::walk(int thread) {
   range(batch_->n_rows, thread, &first, &last);
   fill_rope_tables(first, last);
   for (size_t i = 0; i < network_.instructions.size(); ++i) {
-    if (network_.instructions[i].barrier_before) pool_.barrier();
+    if (network_.instructions[i].barrier_before) meet(thread);
     execute(i, thread);
   }
 }
@@ -179,7 +180,7 @@ void Forward::linear(const Instruction& op, size_t index, int thread) {
     for (int begin; (begin = first + next.fetch_add(chunk, std::memory_order_relaxed)) < last;)
       tiles(op, begin, std::min(begin + chunk, last));
   }
-  prefetch_range(network_.next_linear[index], thread);
+  look_ahead(network_.next_linear[index], thread);
 }
 
 // Tiles [begin, end) of the instruction, counted over all its parts.
@@ -200,20 +201,25 @@ void Forward::tiles(const Instruction& op, int begin, int end) {
   }
 }
 
-// Brings in the first tile of this thread's range of a later linear instruction, so that memory is busy
-// while rows are normed and attended to.
-void Forward::prefetch_range(size_t index, int thread) const {
+// Notes what this thread's range of a later linear instruction holds, to be fetched while it waits: so
+// memory is busy while rows are normed and attended to.
+void Forward::look_ahead(size_t index, int thread) {
   const Instruction& op = network_.instructions[index];
-  int first, last;
-  range(op.n_tiles, thread, &first, &last);
-  if (first == last) return;
-  size_t part = 0;
-  while (first >= network_.matrices[op.parts[part].matrix].packed.n_tiles)
-    first -= network_.matrices[op.parts[part++].matrix].packed.n_tiles;
-  const Packed& w = network_.matrices[op.parts[part].matrix].packed;
-  constexpr size_t kMost = 16 * 1024;
-  const size_t bytes = std::min(w.data_bytes - (size_t)first * w.tile_bytes, kMost);
-  for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(w.tile(first) + at, 0, 2);
+  Ahead& ahead = ahead_[thread];
+  ahead.clear();
+  int begin, end, offset = 0;
+  range(op.n_tiles, thread, &begin, &end);
+  for (const Part& part : op.parts) {
+    const Packed& w = network_.matrices[part.matrix].packed;
+    const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
+    offset += w.n_tiles;
+    if (first < last) ahead.add(w.tile(first), (size_t)(last - first) * w.tile_bytes);
+  }
+}
+
+void Forward::meet(int thread) {
+  Ahead& ahead = ahead_[thread];
+  pool_.barrier([&ahead] { ahead.bite(); });
 }
 
 void Forward::select(const Instruction& op, int first, int last) {
@@ -314,11 +320,11 @@ void Forward::attention(const Instruction& op, std::atomic<int>& next, int threa
         (size_t)batch_->n_rows * op.n_heads * max_segments_ * partial_floats(kv_.head_padded);
     if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
   }
-  pool_.barrier();
+  meet(thread);
   const int items = split ? whole * max_segments_ : whole;
   for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;)
     attend_item(op, item, max_segments);
-  pool_.barrier();
+  meet(thread);
   const Rows out = rows(op.out);
   const size_t part = partial_floats(kv_.head_padded);
   for (int row = first; row < last; ++row) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "ahead.h"
 #include "network.h"
 
 namespace unspool {
@@ -51,7 +52,8 @@ class Forward {
   void execute(size_t index, int thread);
   void linear(const Instruction& op, size_t index, int thread);
   void tiles(const Instruction& op, int begin, int end);
-  void prefetch_range(size_t index, int thread) const;
+  void look_ahead(size_t index, int thread);
+  void meet(int thread);  // a barrier
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
   void attention(const Instruction& op, std::atomic<int>& next, int thread);
@@ -90,6 +92,7 @@ class Forward {
     return next_[thread * network_.instructions.size() + index];
   }
   std::unique_ptr<std::atomic<int>[]> next_;
+  std::unique_ptr<Ahead[]> ahead_;  // (threads,)
 };
 
 }  // namespace unspool

@@ -1,11 +1,6 @@
 #include "pool.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define UNSPOOL_PAUSE() _mm_pause()
-#else
-#define UNSPOOL_PAUSE() ((void)0)
-#endif
+#include "pause.h"
 
 #if defined(__linux__)
 #include <limits.h>
@@ -18,8 +13,6 @@ namespace unspool {
 
 namespace {
 
-// At a barrier the others are some microseconds away, unless they lost their core.
-constexpr int kBarrierSpins = 2000;
 // Between runs the next one follows within a few hundred microseconds, or not soon.
 constexpr int kRoundSpins = 8000;
 
@@ -49,11 +42,7 @@ void Signal::raise() {
   if (sleepers_.load() > 0) wake_all(value_);
 }
 
-void Signal::wait_past(int seen, int spins) {
-  for (int i = 0; i < spins; ++i) {
-    if (value() != seen) return;
-    UNSPOOL_PAUSE();
-  }
+void Signal::sleep_past(int seen) {
   sleepers_.fetch_add(1);
   while (value_.load() == seen) sleep_while(value_, seen);
   sleepers_.fetch_sub(1);
@@ -74,26 +63,15 @@ void Pool::run(void (*work)(void*, int), void* context) {
   context_ = context;
   rounds_.raise();
   work(context, 0);
-  barrier();
-}
-
-void Pool::barrier() {
-  if (n_threads_ == 1) return;
-  const int phase = phases_.value();
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == n_threads_ - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    phases_.raise();
-  } else {
-    phases_.wait_past(phase, kBarrierSpins);
-  }
+  barrier(pause);
 }
 
 void Pool::serve(int thread) {
   for (int seen = 0;; ++seen) {
-    rounds_.wait_past(seen, kRoundSpins);
+    rounds_.wait_past(seen, kRoundSpins, pause);
     if (!work_) return;
     work_(context_, thread);
-    barrier();
+    barrier(pause);
   }
 }
 

@@ -12,9 +12,20 @@ class Signal {
  public:
   int value() const { return value_.load(std::memory_order_acquire); }
   void raise();
-  void wait_past(int seen, int spins);
+
+  // Calls idle() over and over until the value is another than `seen`, at most `spins` times, then sleeps.
+  template <class Idle>
+  void wait_past(int seen, int spins, Idle&& idle) {
+    for (int i = 0; i < spins; ++i) {
+      if (value() != seen) return;
+      idle();
+    }
+    sleep_past(seen);
+  }
 
  private:
+  void sleep_past(int seen);
+
   std::atomic<int> value_{0};
   std::atomic<int> sleepers_{0};
 };
@@ -31,10 +42,23 @@ class Pool {
   // Runs work(context, thread) on every thread, the caller being thread 0; returns when all are done.
   void run(void (*work)(void*, int), void* context);
 
-  // Called by every thread inside run: nobody passes before all have arrived.
-  void barrier();
+  // Called by every thread inside run: nobody passes before all have arrived. Who waits calls idle().
+  template <class Idle>
+  void barrier(Idle&& idle) {
+    if (n_threads_ == 1) return;
+    const int phase = phases_.value();
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) == n_threads_ - 1) {
+      arrived_.store(0, std::memory_order_relaxed);
+      phases_.raise();
+    } else {
+      phases_.wait_past(phase, kBarrierSpins, idle);
+    }
+  }
 
  private:
+  // At a barrier the others are some microseconds away, unless they lost their core.
+  static constexpr int kBarrierSpins = 2000;
+
   void serve(int thread);
 
   const int n_threads_;
@@ -42,9 +66,9 @@ class Pool {
   void (*work_)(void*, int) = nullptr;  // null: stop
   void* context_ = nullptr;
 
-  alignas(64) Signal rounds_;                  // raised once per run
+  alignas(64) Signal rounds_;                // raised once per run
   alignas(64) std::atomic<int> arrived_{0};  // threads waiting at the barrier
-  alignas(64) Signal phases_;                  // raised once per barrier
+  alignas(64) Signal phases_;                // raised once per barrier
 };
 
 }  // namespace unspool
