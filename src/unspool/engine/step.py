@@ -11,36 +11,48 @@ from unspool.engine.plan import build_plan
 from unspool.engine.scheduler import Share
 from unspool.engine.task import Task
 from unspool.errors import UnspoolError
-from unspool.logits.pipeline import process
+from unspool.logits import pipeline
 from unspool.runners.base import Runner
-from unspool.types import F32, Event, Row
+from unspool.types import F32, Event, Move, Row
 
 
 def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Event]:
     """plan, forward, apply, advance, commit.
+
+    Before commit the only change is that pages are held for the rows, and their values in the cache are
+    those a second try would write again: whatever is raised by then, the step can be run once more.
 
     `n_vocab` is how many tokens have a meaning: an output layer may be padded beyond the tokenizer's
     vocabulary, and the logits of the padding are not looked at.
     """
     commit.reserve(shares, perf_counter())
     plan = build_plan(shares)
-    asking = [share for share in shares if share.wants_logits]
     logits = runner.forward(plan)  # (W, V) f32, a row for each of `asking`
-    commit.record(shares)
-
+    asking = [share for share in shares if share.wants_logits]
     rows = [share.task.row(share.branch) for share in asking]
-    processed = process(logits[:, :n_vocab], rows)
+    survivors = pipeline.apply(logits[:, :n_vocab], rows)
+    decisions = [
+        (task, _advance(task, its_rows, its_logits))
+        for task, its_rows, its_logits in _by_task(asking, rows, survivors)
+    ]
 
     now = perf_counter()
+    commit.record(shares)
     events: list[Event] = []
-    for task, its_rows, its_logits in _by_task(asking, rows, processed):
-        try:
-            moves = task.search.advance(its_rows, its_logits)
-        except UnspoolError as error:  # this request's own trouble; the others go on
-            events += commit.finish(task, "error", now, error)
+    for task, decided in decisions:
+        if isinstance(decided, UnspoolError):
+            events += commit.finish(task, "error", now, decided)
         else:
-            events += commit.make_moves(task, moves, runner, now)
+            events += commit.make_moves(task, decided, runner, now)
     return events
+
+
+def _advance(task: Task, rows: Sequence[Row], logits: Sequence[F32]) -> tuple[Move, ...] | UnspoolError:
+    """The moves of a task's search, or what is wrong with this request alone: the others go on."""
+    try:
+        return task.search.advance(rows, logits)
+    except UnspoolError as error:
+        return error
 
 
 def _by_task(

@@ -17,7 +17,7 @@ from unspool.types import F32, Row
 PIPELINE: Final[tuple[Stage, ...]] = (Temperature(), Truncation())
 
 
-def process(logits: F32, rows: Sequence[Row], pipeline: Sequence[Stage] = PIPELINE) -> list[F32]:
+def apply(logits: F32, rows: Sequence[Row], pipeline: Sequence[Stage] = PIPELINE) -> list[F32]:
     """Pass logits (R, V) through the stages each row asks for; return R arrays (V,), -inf where cut.
 
     Rows that ask for the same stages go through them together. Rows that ask for none come back as

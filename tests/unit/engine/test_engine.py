@@ -11,8 +11,10 @@ from toy_engine import LETTERS, Told, alone, drain, make_engine, run
 from unspool.engine.engine import Engine
 from unspool.engine.scheduler import Limits
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
+from unspool.logits import pipeline
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
+from unspool.search.sample import Sample
 from unspool.types import Request
 
 GREEDY = DecodingParams(temperature=0, max_tokens=6, ignore_eos=True)
@@ -215,21 +217,41 @@ def test_cancelling_before_the_first_step_gives_an_empty_answer():
     assert engine.is_idle
 
 
-def test_a_step_that_fails_leaves_the_requests_as_they_were():
+class FailsOnce:
+    """Stands before a function and fails in its place the first time."""
+
+    def __init__(self, function):
+        self.function = function
+        self.has_failed = False
+
+    def __call__(self, *arguments):
+        if self.has_failed:
+            return self.function(*arguments)
+        self.has_failed = True
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("where", ["forward", "apply", "advance"])
+def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     engine = make_engine()
-    request_id = engine.add(Request((1, 2), GREEDY))
-    engine.step()
-    forward, engine.runner.forward = engine.runner.forward, lambda plan: 1 / 0
+    prompts = ([1, 2], [3, 4, 5])
+    ids = [engine.add(Request(tuple(prompt), GREEDY)) for prompt in prompts]
+    told = {request_id: Told() for request_id in ids}
+    for event in engine.step():
+        told[event.request_id].hear(event)
+    if where == "forward":
+        engine.runner.forward = FailsOnce(engine.runner.forward)
+    elif where == "apply":
+        monkeypatch.setattr(pipeline, "apply", FailsOnce(pipeline.apply))
+    else:  # of the second request, when the first has decided already
+        choose = FailsOnce(engine._tasks[ids[1]].search.choose)
+        engine._tasks[ids[1]].search = Sample(choose)
     with pytest.raises(ZeroDivisionError):
         engine.step()
     engine.check()
-    engine.runner.forward = forward
-    told = Told()
-    while not engine.is_idle:
-        for event in engine.step():
-            told.hear(event)
-    assert told.token_ids == alone([1, 2], GREEDY).token_ids[1:]
-    assert request_id == 0
+    drain(engine, told)
+    for request_id, prompt in zip(ids, prompts, strict=True):
+        assert told[request_id].result == alone(prompt, GREEDY).result
 
 
 def test_logits_that_are_no_numbers_end_their_own_request_with_an_error():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unspool.logits.choose import choose
-from unspool.logits.pipeline import PIPELINE, process
+from unspool.logits.pipeline import PIPELINE, apply
 from unspool.params import DecodingParams
 from unspool.types import Row
 
@@ -35,7 +35,7 @@ def table(seed, n_rows, n_vocab=64):
 def test_temperature_stands_before_truncation():
     assert [stage.name for stage in PIPELINE] == ["temperature", "truncation"]
     z = np.array([[3, 2, 1]], dtype=np.float32)
-    result = process(z, [row(DecodingParams(temperature=0.5, top_p=0.8))])[0]
+    result = apply(z, [row(DecodingParams(temperature=0.5, top_p=0.8))])[0]
     assert kept_ids(result).tolist() == [0]
     (temperature, truncation) = PIPELINE
     asking = [row(DecodingParams(temperature=0.5, top_p=0.8))]
@@ -46,9 +46,9 @@ def test_temperature_stands_before_truncation():
 @given(st.integers(0, 2**32 - 1), st.lists(params_strategy, min_size=1, max_size=8))
 def test_a_row_in_a_batch_equals_the_row_alone_bit_for_bit(seed, params):
     z = table(seed, len(params))
-    together = process(z, [row(p) for p in params])
+    together = apply(z, [row(p) for p in params])
     for i, p in enumerate(params):
-        alone = process(z[i : i + 1].copy(), [row(p)])[0]
+        alone = apply(z[i : i + 1].copy(), [row(p)])[0]
         assert together[i].tobytes() == alone.tobytes()
 
 
@@ -56,13 +56,13 @@ def test_a_row_in_a_batch_equals_the_row_alone_bit_for_bit(seed, params):
 def test_the_models_logits_are_never_written_to(seed, params):
     z = table(seed, len(params))
     before = z.tobytes()
-    process(z, [row(p) for p in params])
+    apply(z, [row(p) for p in params])
     assert z.tobytes() == before
 
 
 def test_neutral_parameters_are_a_bit_exact_no_op_without_a_copy():
     z = table(1, 2)
-    for result, given_row in zip(process(z, [row(DecodingParams())] * 2), z, strict=True):
+    for result, given_row in zip(apply(z, [row(DecodingParams())] * 2), z, strict=True):
         assert np.shares_memory(result, z)
         assert result.tobytes() == given_row.tobytes()
 
@@ -72,7 +72,7 @@ def test_adding_a_constant_changes_no_survivor_and_no_choice(seed, params, const
     if params.temperature in (0.3, 1.7):
         params = params.replace(temperature=0.5)  # halves stay exact, so that only the rule is tested
     z = table(seed, 1)
-    plain, shifted = (process(t, [row(params)])[0] for t in (z, z + np.float32(constant)))
+    plain, shifted = (apply(t, [row(params)])[0] for t in (z, z + np.float32(constant)))
     assert kept_ids(plain).tolist() == kept_ids(shifted).tolist()
     if params.temperature != 100:
         assert choose(plain, row(params)) == choose(shifted, row(params))
@@ -83,8 +83,8 @@ def test_permuting_the_vocabulary_permutes_the_result(seed, params):
     rng = np.random.default_rng(seed)
     z = rng.permutation(np.arange(64) / 8).astype(np.float32)[None, :]  # no ties: order is by logit alone
     order = rng.permutation(64)
-    plain = process(z, [row(params)])[0]
-    assert process(np.ascontiguousarray(z[:, order]), [row(params)])[0].tobytes() == plain[order].tobytes()
+    plain = apply(z, [row(params)])[0]
+    assert apply(np.ascontiguousarray(z[:, order]), [row(params)])[0].tobytes() == plain[order].tobytes()
 
 
 @settings(deadline=None)
@@ -94,7 +94,7 @@ def test_a_masked_token_survives_no_stage_and_is_never_chosen(seed, params, draw
     masked = np.random.default_rng(seed).random(64) < 0.7
     masked[seed % 64] = False
     z[0, masked] = -np.inf
-    result = process(z, [row(params)])[0]
+    result = apply(z, [row(params)])[0]
     assert not np.isnan(result).any()
     assert (result[masked] == -np.inf).all()
     assert not masked[choose(result, row(params, draw_seed))]
