@@ -216,5 +216,4 @@ def test_copying_a_page_that_is_not_there_is_refused(small_runner, source, targe
 
 def test_close_can_be_called_twice(make_runner):
     runner = make_runner(tiny_source(TinySpec()), n_pages=2, page_size=PAGE_SIZE)
-    runner.close()
-    runner.close()
+    assert [runner.close(), runner.close()] == [None, None]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,12 +122,9 @@ GROWING = "{% set ns = namespace(s='0123456789') %}{% for i in range(60) %}{% se
         "{% for a in range(99999) %}{{ 'x' * 1000 }}{% endfor %}",
     ],
 )
-def test_text_lists_and_numbers_are_bounded(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_limits, "MAX_CPU_S", 1.0)
-    begin = time.thread_time()
-    with pytest.raises(TemplateError):
+def test_text_lists_and_numbers_are_refused_by_their_size_before_time_runs_out(source: str) -> None:
+    with pytest.raises(TemplateError, match=r"fails: (makes|uses|formats|OverflowError: Range too big)"):
         render(source)
-    assert time.thread_time() - begin < 3
 
 
 @pytest.mark.parametrize(
@@ -144,10 +139,8 @@ def test_text_lists_and_numbers_are_bounded(source: str, monkeypatch: pytest.Mon
 )
 def test_a_template_that_never_ends_is_stopped(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_limits, "MAX_CPU_S", 0.2)
-    begin = time.thread_time()
-    with pytest.raises(TemplateError):
+    with pytest.raises(TemplateError, match=r"fails: (ran for more than 0\.2 s|RecursionError)"):
         render(source)
-    assert time.thread_time() - begin < 3
 
 
 def test_an_absurd_template_is_refused_before_it_runs() -> None:
