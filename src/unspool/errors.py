@@ -70,6 +70,12 @@ class TemplateError(BadRequest):
 
 
 class CapacityError(UnspoolError):
-    """The request can never fit the KV cache it was given."""
+    """The KV cache has no room: the request can never fit, or it has no page left."""
 
     code = "capacity"
+
+
+class NoCandidate(UnspoolError):
+    """A row has no token that could be chosen: every logit is masked, or some are not numbers."""
+
+    code = "no_candidate"

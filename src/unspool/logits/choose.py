@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from unspool.errors import UnspoolError
+from unspool.errors import NoCandidate
 from unspool.rng import LEAST_UPPER_TAIL, N_COARSE, Noise, gumbel_of
 from unspool.types import F32, Row
 
@@ -23,12 +23,6 @@ _EDGES = gumbel_of(np.linspace(0, 1, N_COARSE + 1).clip(LEAST_UPPER_TAIL / 2, 1 
 _HIGH = _EDGES[:-1].astype(np.float32)
 _LOW = _EDGES[1:].astype(np.float32)
 _ROUNDING: Final = 1e-3  # far above float32's error on values that can decide
-
-
-class NoCandidate(UnspoolError):
-    """A row has no token that could be chosen: every logit is masked, or some are not numbers."""
-
-    code = "no_candidate"
 
 
 def choose(z: F32, row: Row) -> int:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unspool.logits.choose import NoCandidate, choose
+from unspool.errors import NoCandidate
+from unspool.logits.choose import choose
 from unspool.params import DecodingParams
 from unspool.rng import Noise
 from unspool.types import Row
