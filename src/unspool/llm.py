@@ -15,7 +15,7 @@ from unspool.errors import BadRequest, TemplateError
 from unspool.kv.layout import pages_for
 from unspool.models.loader import LoadedModel
 from unspool.params import DecodingParams
-from unspool.runners.base import Runner
+from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.types import Completion, Request
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Message: TypeAlias = Mapping[str, Any]
 Tool: TypeAlias = Mapping[str, Any]
 
-RUNNERS: Final = ("native", "reference")
 MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
 
 
@@ -37,7 +36,7 @@ class LLM:
     context_length  longest prompt and answer together, in tokens; the model's own when left out
     kv_tokens       tokens that all requests in flight may hold; one whole context, and at least 8192,
                     when left out. Memory is taken as it is written, not at once
-    page_size       tokens a page of the cache, a power of two
+    page_size       tokens a page of the cache, a power of two; 16 to 128 for the native runner
     runner          "native" (C++) or "reference" (NumPy, slow, for comparison)
     limits          how much runs at once
 
@@ -51,7 +50,7 @@ class LLM:
         threads: int | None = None,
         context_length: int | None = None,
         kv_tokens: int | None = None,
-        page_size: int = 32,
+        page_size: int = DEFAULT_PAGE_SIZE,
         runner: str = "native",
         limits: Limits | None = None,
     ) -> None:

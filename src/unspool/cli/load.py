@@ -9,13 +9,13 @@ from unspool.errors import BadRequest
 if TYPE_CHECKING:
     from unspool.llm import LLM
 
-RUNNERS = ("native", "reference")
-
 
 def load_llm(
     model: str, *, threads: int | None, context: int | None, runner: str, quiet: bool = False
 ) -> LLM:
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it."""
+    from unspool.runners.base import RUNNERS
+
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
     for name, value in (("--threads", threads), ("--context", context)):

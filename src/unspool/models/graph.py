@@ -1,4 +1,4 @@
-"""A network as a list of ops. Architectures write it, executors run it.
+"""A network as a list of ops. Architectures write it, runners compute it.
 
 Registers are named (R, width) float32 arrays, one row per token of the plan. An op reads registers
 and writes `out`, which may be a register it read. After `SelectRows` a register has W rows (those
@@ -132,6 +132,22 @@ class SelectRows:
 
 
 Op = Embed | RmsNorm | Linear | Rope | Attention | GatedActivation | Add | Scale | SoftCap | SelectRows
+
+
+def reads(op: Op) -> tuple[str, ...]:
+    """Registers that the op reads, all of the same number of rows; none for Embed, which reads the plan."""
+    if isinstance(op, Add):
+        return (op.a, op.b)
+    if isinstance(op, GatedActivation):
+        return (op.gate, op.up)
+    if isinstance(op, Attention):
+        return (op.q, op.k, op.v)
+    return () if isinstance(op, Embed) else (op.x,)
+
+
+def writes(op: Op) -> str:
+    """The register that the op writes; rope writes the one it reads."""
+    return op.x if isinstance(op, Rope) else op.out
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from unspool.types import F32, Plan
+
+RUNNERS: Final = ("native", "reference")  # by the names that users give
+DEFAULT_PAGE_SIZE: Final = 32  # tokens
 
 
 class Runner(Protocol):

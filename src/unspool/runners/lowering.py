@@ -13,19 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from unspool.models.graph import (
-    Add,
-    Attention,
-    GatedActivation,
-    Graph,
-    Linear,
-    Op,
-    RmsNorm,
-    Rope,
-    Scale,
-    SelectRows,
-    SoftCap,
-)
+from unspool.models.graph import Add, Graph, Linear, Op, SelectRows, reads, writes
 
 # Fields of ops that name a register.
 _REGISTER_FIELDS = frozenset({"out", "x", "q", "k", "v", "a", "b", "gate", "up"})
@@ -48,24 +36,6 @@ class Products:
 
 
 Lowered = Op | Products
-
-
-def reads(op: Op) -> tuple[str, ...]:
-    """Registers that the op reads."""
-    if isinstance(op, Add):
-        return (op.a, op.b)
-    if isinstance(op, GatedActivation):
-        return (op.gate, op.up)
-    if isinstance(op, (RmsNorm, Linear, Scale, SoftCap, SelectRows)):
-        return (op.x,)
-    if isinstance(op, Attention):
-        return (op.q, op.k, op.v)
-    return (op.x,) if isinstance(op, Rope) else ()
-
-
-def writes(op: Op) -> str:
-    """The register that the op writes; rope writes the one it reads."""
-    return op.x if isinstance(op, Rope) else op.out
 
 
 def lower(graph: Graph) -> tuple[tuple[Lowered, ...], dict[str, int]]:

@@ -30,14 +30,15 @@ from unspool.models.graph import (
 from unspool.models.weights import Tensor, WeightSource, dequantize
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
 from unspool.models.weights.mapped_file import release_pages
+from unspool.runners.base import DEFAULT_PAGE_SIZE
 from unspool.runners.lowering import Lowered, Products, lower
 from unspool.types import F32, Plan
 
 # The core knows encodings by their GGUF type numbers.
 TYPE_NUMBERS = {encoding: number for number, encoding in ENCODING_OF_TYPE.items()}
-MAX_HEAD_DIM = 512
+MAX_HEAD_DIM = 512  # kMaxHeadDim in csrc/kernels.h
 MAX_THREADS = 256
-PAGE_SIZES = (16, 32, 64, 128)
+PAGE_SIZES = (16, 32, 64, 128)  # multiples of 16 that divide kSegment
 _NONE = -1
 _LOGITS = -2
 
@@ -47,8 +48,8 @@ def instruction_sets() -> list[str]:
     return list(_native.instruction_sets())
 
 
-def physical_threads() -> int:
-    """Threads to use when the caller does not say: the processors this process may run on."""
+def usable_processors() -> int:
+    """How many processors this process may run on."""
     try:
         return max(1, len(os.sched_getaffinity(0)))
     except AttributeError:  # not on macOS or Windows
@@ -68,24 +69,34 @@ class NativeRunner:
         source: WeightSource,
         *,
         n_pages: int,
-        page_size: int = 32,
+        page_size: int = DEFAULT_PAGE_SIZE,
         n_threads: int | None = None,
         isa: str | None = None,
     ) -> None:
-        n_threads = physical_threads() if n_threads is None else n_threads
+        n_threads = usable_processors() if n_threads is None else n_threads
         if not 1 <= n_threads <= MAX_THREADS:
-            raise BadRequest(f"threads must be in [1, {MAX_THREADS}], got {n_threads}", code="out_of_range")
+            raise BadRequest(
+                f"threads must be in [1, {MAX_THREADS}], got {n_threads}; leave it out for all processors",
+                code="bad_threads",
+            )
         if page_size not in PAGE_SIZES:
-            raise BadRequest(f"page_size must be one of {PAGE_SIZES}, got {page_size}", code="out_of_range")
+            raise BadRequest(
+                f"page_size must be one of {', '.join(map(str, PAGE_SIZES))} for the native runner, "
+                f"got {page_size}; leave it out for {DEFAULT_PAGE_SIZE}",
+                code="bad_page_size",
+            )
         isa = os.environ.get("UNSPOOL_ISA", "") if isa is None else isa
         if isa and isa not in instruction_sets():
             raise BadRequest(
                 f"instruction set {isa!r} is not available here; UNSPOOL_ISA takes one of "
                 f"{', '.join(instruction_sets())}",
-                code="unknown_value",
+                code="bad_isa",
             )
         if graph.head_dim > MAX_HEAD_DIM:
-            raise UnsupportedModel(f"head size {graph.head_dim} is past the native runner's {MAX_HEAD_DIM}")
+            raise UnsupportedModel(
+                f"the model's heads have {graph.head_dim} values, at most {MAX_HEAD_DIM} for the native "
+                "runner; use the reference runner"
+            )
         self.vocab_size = graph.vocab_size
         self.context_length = graph.context_length
         self.page_size = page_size

@@ -22,8 +22,11 @@ from unspool.models.graph import (
     Scale,
     SelectRows,
     SoftCap,
+    reads,
+    writes,
 )
 from unspool.models.weights import WeightSource, dequantize, dequantize_rows
+from unspool.runners.base import DEFAULT_PAGE_SIZE
 from unspool.runners.plan_check import check_plan
 from unspool.types import F32, I32, Plan
 
@@ -49,7 +52,7 @@ class ReferenceRunner:
         source: WeightSource,
         *,
         n_pages: int,
-        page_size: int = 32,
+        page_size: int = DEFAULT_PAGE_SIZE,
         dtype: npt.DTypeLike = np.float32,
         kv_dtype: npt.DTypeLike = np.float16,
         row_exact: bool = True,
@@ -130,8 +133,8 @@ class _Step:
         if isinstance(op, Attention):
             self.write_keys_and_values(op)
         compute = _COMPUTE[type(op)]
-        out = op.x if isinstance(op, Rope) else op.out
-        n_rows = len(self.plan.token_ids) if isinstance(op, Embed) else len(self.registers[_input_of(op)])
+        inputs, out = reads(op), writes(op)
+        n_rows = len(self.registers[inputs[0]]) if inputs else len(self.plan.token_ids)
         width = self.runner.graph.widths[out]
         result = np.empty((n_rows, width), self.dtype)
         for rows in self.blocks(n_rows):
@@ -266,11 +269,6 @@ _COMPUTE: dict[type[Op], Callable[[Any, _Step, slice], Array]] = {
     Scale: _scale,
     SoftCap: _soft_cap,
 }
-
-
-def _input_of(op: Op) -> str:
-    """A register that op reads; all that it reads have the same number of rows."""
-    return next(str(getattr(op, name)) for name in ("x", "q", "gate", "a") if hasattr(op, name))
 
 
 def _softmax(scores: Array) -> Array:

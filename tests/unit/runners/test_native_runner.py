@@ -126,5 +126,5 @@ def test_settings_out_of_range_are_refused_with_the_way_out(monkeypatch):
 
 def test_a_head_past_the_limit_is_refused():
     source = tiny_source(TinySpec(head_dim=528))
-    with pytest.raises(UnsupportedModel, match="head size 528"):
+    with pytest.raises(UnsupportedModel, match="heads have 528 values"):
         native(source)
