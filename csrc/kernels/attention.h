@@ -56,8 +56,9 @@ static inline void value_blocks(const uint16_t* v, int stride, int tokens, const
 
 // Turns the scores of one query over one page into weights and folds them into its running softmax.
 // Tokens outside [first, last) of the page are masked. Returns the factor for what was summed before.
-static inline float softmax_page(const AttentionShape& shape, float* p, int first, int last, Running* state) {
-  const int blocks = shape.page_size / 16;
+// Only `blocks` blocks of 16 tokens are looked at: the rest of the page is masked for every query.
+static inline float softmax_page(const AttentionShape& shape, float* p, int blocks, int first, int last,
+                                 Running* state) {
   F largest = f_set1(-INFINITY);
   for (int b = 0; b < blocks; ++b) {
     F s = f_load(p + 16 * b);
@@ -105,11 +106,11 @@ static void reduce_segment(const AttentionShape& shape, const uint16_t* k, const
   for (int base = segment * kSegment; base < (segment + 1) * kSegment && base <= newest; base += size) {
     if (base + size <= floor) continue;
     const size_t page = (size_t)pages[base / size] * shape.page_stride;
+    const int tokens = newest + 1 - base < size ? newest + 1 - base : size;
     int block = 0;
-    for (; block + 32 <= size; block += 32)
+    for (; block + 16 < tokens; block += 32)
       score_blocks<NQ, 2>(k + page + block, shape.head_dim, size, q, head, p + block, size);
-    for (; block < size; block += 16)
-      score_blocks<NQ, 1>(k + page + block, shape.head_dim, size, q, head, p + block, size);
+    if (block < tokens) score_blocks<NQ, 1>(k + page + block, shape.head_dim, size, q, head, p + block, size);
     for (int i = 0; i < NQ; ++i) {
       const int position = queries[i].position;
       int last = position + 1 - base, first = shape.window > 0 ? position - shape.window + 1 - base : 0;
@@ -119,12 +120,11 @@ static void reduce_segment(const AttentionShape& shape, const uint16_t* k, const
         memset(p + i * size, 0, sizeof(float) * size);
         continue;
       }
-      const float factor = softmax_page(shape, p + i * size, first, last, &running[i]);
+      const float factor = softmax_page(shape, p + i * size, (tokens + 15) / 16, first, last, &running[i]);
       if (factor != 1.0f)
         for (int d = 0; d < head; d += 16)
           f_store(acc + i * head + d, f_mul(f_load(acc + i * head + d), f_set1(factor)));
     }
-    const int tokens = newest + 1 - base < size ? newest + 1 - base : size;
     constexpr int kBlocks = NQ <= 4 ? 4 : 2;
     int d = 0;
     for (; d + 16 * kBlocks <= head; d += 16 * kBlocks)
