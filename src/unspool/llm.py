@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, overload
 
-from unspool.engine.engine import Engine
+from unspool.engine.engine import Engine, check_context
 from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
 from unspool.engine.scheduler import Limits
 from unspool.engine.stream import EventStream, Streams
-from unspool.errors import BadRequest, TemplateError
-from unspool.kv.layout import pages_for
+from unspool.errors import BadRequest, CapacityError, TemplateError
+from unspool.kv.layout import KvLayout, pages_for
 from unspool.models.loader import LoadedModel
 from unspool.params import DecodingParams
 from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Message: TypeAlias = Mapping[str, Any]
 Tool: TypeAlias = Mapping[str, Any]
 
+MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
 MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
 
 
@@ -33,7 +34,8 @@ class LLM:
 
     model           a catalogue name (pulled when missing), a GGUF file, a safetensors folder, or hf:org/repo
     threads         processors to use; all that the process may run on when left out
-    context_length  longest prompt and answer together, in tokens; the model's own when left out
+    context_length  longest prompt and answer together, in tokens; the model's own when left out, or as
+                    much of it as this machine's memory holds beside the weights
     kv_tokens       tokens that all requests in flight may hold; one whole context, and at least 8192,
                     when left out. Memory is taken as it is written, not at once
     page_size       tokens a page of the cache, a power of two; 16 to 128 for the native runner
@@ -55,7 +57,7 @@ class LLM:
         limits: Limits | None = None,
     ) -> None:
         _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
-        if not isinstance(page_size, int) or page_size < 1 or page_size & (page_size - 1):
+        if type(page_size) is not int or page_size < 1 or page_size & (page_size - 1):
             raise BadRequest(f"page_size must be a power of two, got {page_size!r}", code="bad_page_size")
         if runner not in RUNNERS:
             raise BadRequest(f"runner must be one of {', '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
@@ -63,11 +65,10 @@ class LLM:
             raise BadRequest("the reference runner has no threads; leave threads out", code="bad_threads")
         self._loaded: LoadedModel | None = LoadedModel(_find(model))
         try:
+            context_length = _context_length(self._loaded, context_length, kv_tokens)
             if kv_tokens is None:
-                length = self._loaded.graph.context_length if context_length is None else context_length
-                kv_tokens = max(length, MIN_KV_TOKENS)
-            n_pages = pages_for(kv_tokens, page_size)
-            built = _make_runner(runner, self._loaded, n_pages, page_size, threads)
+                kv_tokens = max(context_length, MIN_KV_TOKENS)
+            built = _make_runner(runner, self._loaded, kv_tokens, page_size, threads)
             self._assemble(built, self._loaded.tokenizer, None, context_length, limits)
         except BaseException:
             self._loaded.close()
@@ -273,15 +274,57 @@ def _find(model: str | Path) -> Path:
     return catalogue.resolve(os.path.join(os.curdir, model) if isinstance(model, Path) else model)
 
 
-def _make_runner(name: str, loaded: LoadedModel, n_pages: int, page_size: int, threads: int | None) -> Runner:
+def _context_length(loaded: LoadedModel, asked: int | None, kv_tokens: int | None) -> int:
+    """The context as asked, or the model's own as far as one sequence of it fits into memory."""
+    own = loaded.graph.context_length
+    if asked is not None:
+        check_context(asked, own)
+        return asked
+    memory = _memory_bytes()
+    if kv_tokens is not None or memory is None:
+        return own
+    free = memory - sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
+    return min(own, max(free // _layout(loaded, 1).token_bytes, MIN_KV_TOKENS))
+
+
+def _memory_bytes() -> int | None:
+    """Memory of this machine; None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _layout(loaded: LoadedModel, page_size: int) -> KvLayout:
+    graph = loaded.graph
+    return KvLayout(graph.n_layers, graph.n_kv_heads, graph.head_dim, page_size)
+
+
+def _make_runner(
+    name: str, loaded: LoadedModel, kv_tokens: int, page_size: int, threads: int | None
+) -> Runner:
     graph, source = loaded.graph, loaded.source
-    if name == "reference":
-        from unspool.runners.reference import ReferenceRunner
+    n_pages = pages_for(kv_tokens, page_size)
+    if n_pages > MAX_PAGES:
+        raise BadRequest(
+            f"kv_tokens must be at most {MAX_PAGES * page_size} with pages of {page_size}, got {kv_tokens}",
+            code="bad_kv_tokens",
+        )
+    try:
+        if name == "reference":
+            from unspool.runners.reference import ReferenceRunner
 
-        return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
-    from unspool.runners.native import NativeRunner
+            return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
+        from unspool.runners.native import NativeRunner
 
-    return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
+        return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
+    except MemoryError:
+        gigabytes = _layout(loaded, page_size).page_bytes * n_pages / 1e9
+        raise CapacityError(
+            f"memory ran out while loading {loaded.path}: the KV cache of {kv_tokens} tokens takes "
+            f"{gigabytes:.1f} GB beside the weights; give a smaller context_length (--context) or kv_tokens",
+            code="out_of_memory",
+        ) from None
 
 
 def _check_counts(**counts: Any) -> None:

@@ -287,6 +287,9 @@ def test_context_and_cache_are_as_large_as_asked(model):
         ({"threads": True}, "threads must be a whole number"),
         ({"context_length": -1}, "context_length must be a whole number"),
         ({"context_length": 129}, r"context_length must be in \[1, 128\]"),
+        ({"context_length": 10**20}, r"context_length must be in \[1, 128\]"),
+        ({"kv_tokens": 10**20}, "kv_tokens must be at most 536870912 with pages of 32"),
+        ({"page_size": True}, "page_size must be a power of two, got True"),
         ({"kv_tokens": 1.5}, "kv_tokens must be a whole number"),
         ({"page_size": 24}, "page_size must be a power of two, got 24"),
         ({"page_size": None}, "page_size must be a power of two, got None"),
@@ -297,6 +300,32 @@ def test_context_and_cache_are_as_large_as_asked(model):
 def test_settings_without_a_meaning_are_refused(model, settings, words):
     with pytest.raises(BadRequest, match=words):
         LLM(model, **settings)
+
+
+def test_a_cache_past_all_memory_is_refused_in_one_line(model, monkeypatch):
+    def no_memory(*_args, **_settings):
+        raise MemoryError
+
+    monkeypatch.setattr("unspool.runners.native.NativeRunner", no_memory)
+    with pytest.raises(CapacityError, match=r"KV cache of 500000000 tokens takes [\d.]+ GB beside"):
+        LLM(model, kv_tokens=500_000_000)
+
+
+def test_a_context_past_the_memory_is_cut_to_what_fits(model, monkeypatch):
+    monkeypatch.setattr("unspool.llm.MIN_KV_TOKENS", 64)
+    monkeypatch.setattr("unspool.llm._memory_bytes", lambda: 0)
+    with LLM(model) as cut:
+        assert cut.context_length == 64
+        assert cut.runner.n_pages == 2
+        assert cut.generate("hello", DecodingParams(temperature=0, max_tokens=None)).finish_reason in (
+            "stop",
+            "length",
+        )
+    with LLM(model, context_length=100) as asked:
+        assert asked.context_length == 100
+    monkeypatch.setattr("unspool.llm._memory_bytes", lambda: None)
+    with LLM(model) as whole:
+        assert whole.context_length == 128
 
 
 def test_a_model_that_is_not_there_is_refused(tmp_path):

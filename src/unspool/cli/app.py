@@ -13,7 +13,7 @@ from unspool.cli import chat, models, run
 from unspool.errors import UnspoolError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
-BROKEN_PIPE = 1  # as click does when it notices first
+OUTPUT_LOST = 1  # as click has it for a broken pipe when it notices first
 
 app = typer.Typer(
     name="unspool",
@@ -44,6 +44,10 @@ def options(
 
 
 def run_command(arguments: Sequence[str]) -> int:
+    if sys.stderr is None:  # closed by whoever started us; errors still have their exit codes
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
+    if sys.stdout is None:
+        return _fail("standard output is closed; send it to a file, or to /dev/null", OUTPUT_LOST)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character gets an escape instead of a traceback.
         if hasattr(stream, "reconfigure"):
@@ -61,14 +65,30 @@ def run_command(arguments: Sequence[str]) -> int:
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else 1
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing more can be said, not even by the interpreter at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        _silence(sys.stdout)
+        return OUTPUT_LOST
+    except OSError as error:  # a full disk behind standard output, for one
+        _silence(sys.stdout)
+        where = f" ({error.filename})" if error.filename else ""
+        return _fail(f"{error.strerror or error}{where}; check the disk and where output goes", OUTPUT_LOST)
+    except MemoryError:
+        return _fail("out of memory; close other programs, or take a smaller model or --context", 1)
     return exit_code if isinstance(exit_code, int) else 0
 
 
+def _silence(stream: Any) -> None:
+    """What is left in the buffer goes nowhere: the interpreter would fail on it once more at exit."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError:
+        stream.close = stream.flush = lambda: None  # no descriptor of its own: a test's, for one
+
+
 def _fail(message: str, exit_code: int) -> int:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    try:
+        print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    except OSError:
+        _silence(sys.stderr)
     return exit_code
 
 

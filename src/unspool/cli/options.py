@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unspool.cli.text import checked
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def typed_values(
     if max_tokens is not None:
         values["max_tokens"] = _max_tokens(max_tokens)
     if stop:
-        values["stop"] = tuple(stop)
+        values["stop"] = tuple(checked(text, "--stop") for text in stop)
     if ignore_eos:
         values["ignore_eos"] = True
     return values

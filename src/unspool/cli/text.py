@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from unspool.errors import BadRequest
@@ -13,11 +14,15 @@ _VISIBLE |= {0x7F: "\u2421"} | {code: f"\\x{code:02x}" for code in range(0x80, 0
 
 
 def checked(text: str, what: str) -> str:
-    """The text, if it can be encoded: bytes that were no UTF-8 arrive as lone surrogates."""
+    """The text as UTF-8. Bytes that the locale cannot read arrive as lone surrogates: a locale without
+    UTF-8 does that to good text too, which is read again here; what is no UTF-8 raises BadRequest."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise BadRequest(f"{what} is not valid UTF-8; convert it first", code="bad_text") from None
+        try:
+            return os.fsencode(text).decode("utf-8")
+        except UnicodeError:
+            raise BadRequest(f"{what} is not valid UTF-8; convert it first", code="bad_text") from None
     return text
 
 

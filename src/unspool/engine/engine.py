@@ -35,12 +35,8 @@ class Engine:
         context_length: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        if context_length is not None and not 1 <= context_length <= runner.context_length:
-            raise BadRequest(
-                f"context_length must be in [1, {runner.context_length}], the model's own, "
-                f"got {context_length}; leave it out for the whole",
-                code="bad_context_length",
-            )
+        if context_length is not None:
+            check_context(context_length, runner.context_length)
         self.runner = runner
         self.vocabulary = vocabulary
         self.context_length = runner.context_length if context_length is None else context_length
@@ -160,3 +156,12 @@ class Engine:
     def _require_open(self) -> None:
         if self._is_closed:
             raise BadRequest("the engine is closed; make a new one", code="closed")
+
+
+def check_context(asked: int, own: int) -> None:
+    """Raise BadRequest for a context that the model does not have."""
+    if not 1 <= asked <= own:
+        raise BadRequest(
+            f"context_length must be in [1, {own}], the model's own, got {asked}; leave it out for the whole",
+            code="bad_context_length",
+        )

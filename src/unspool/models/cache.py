@@ -59,6 +59,16 @@ class ModelPaths:
 
 def cache_dir() -> Path:
     """UNSPOOL_CACHE, or the platform's folder for caches (XDG_CACHE_HOME where it is set)."""
+    try:
+        return _cache_dir()
+    except RuntimeError as error:  # no HOME, and a user whom the system does not know
+        raise DownloadError(
+            "there is no home folder to keep models in; set UNSPOOL_CACHE to a folder that can be written",
+            code="cache",
+        ) from error
+
+
+def _cache_dir() -> Path:
     if chosen := os.environ.get("UNSPOOL_CACHE"):
         return Path(chosen).expanduser()
     if xdg := os.environ.get("XDG_CACHE_HOME"):

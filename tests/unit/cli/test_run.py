@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from unspool.cli import main, run
+from unspool.cli.text import checked
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
 
 
@@ -236,3 +239,50 @@ def test_a_reader_that_goes_away_is_met_with_silence(arguments: list[str]) -> No
     with child.stderr:
         said = child.stderr.read()
     assert (child.wait(), said) == (1, b"")
+
+
+def _command(*arguments: str, **settings) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "unspool.cli", *arguments]
+    return subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False, **settings)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("command", [("models", "list"), ("run", "--help"), ("models", "list", "--json")])
+def test_a_full_disk_behind_standard_output_is_one_line(command) -> None:
+    with open("/dev/full", "wb") as full:
+        done = _command(*command, stdout=full)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"error: No space left on device")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes descriptors by number")
+def test_closed_standard_streams_are_an_error_and_no_traceback() -> None:
+    done = _command("models", "list", preexec_fn=lambda: os.close(1))
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"error: standard output is closed; send it to a file, or to /dev/null\n",
+    )
+    done = _command("models", "list", stdout=subprocess.PIPE, preexec_fn=lambda: os.close(2))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"smollm2-135m" in done.stdout
+
+
+def test_memory_that_runs_out_is_one_line(unspool, monkeypatch) -> None:
+    def no_memory(*_args, **_settings):
+        raise MemoryError
+
+    monkeypatch.setattr("unspool.cli.load.load_llm", no_memory)
+    ran = unspool("run", "hi")
+    assert (ran.exit_code, ran.out) == (1, "")
+    assert ran.err.startswith("error: out of memory; ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="arguments are Unicode there")
+def test_utf8_is_understood_in_a_locale_without_it(monkeypatch) -> None:
+    for given in ("h\udcc3\udca9llo", "héllo"):
+        assert checked(given, "the prompt") == "héllo"
+    with pytest.raises(BadRequest, match="not valid UTF-8"):
+        checked("h\udcff", "the prompt")
+    with pytest.raises(BadRequest, match="not valid UTF-8"):
+        checked("\ud800", "the prompt")

@@ -283,3 +283,12 @@ def test_a_known_name_is_never_taken_for_a_path(
         resolve("tiny", pull=False)
     assert resolve("./tiny") == Path("tiny")
     assert catalogue.lookup("tiny") is tiny_model.model
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no ~user there")
+@pytest.mark.parametrize("name", ["UNSPOOL_CACHE", "XDG_CACHE_HOME"])
+def test_a_home_that_nobody_has_is_an_error_that_names_the_way_out(monkeypatch, name) -> None:
+    monkeypatch.delenv("UNSPOOL_CACHE", raising=False)
+    monkeypatch.setenv(name, "~no-such-user-here/cache")
+    with pytest.raises(DownloadError, match="no home folder to keep models in; set UNSPOOL_CACHE"):
+        cache.cache_dir()
