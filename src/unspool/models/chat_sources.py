@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from unspool.errors import ModelFileError
-from unspool.models.tokenizer.safetensors import read_json_object
 from unspool.models.weights.base import WeightSource
+from unspool.models.weights.json_file import read_optional_json_object
 
 _GGUF_KEY = "tokenizer.chat_template"
 
@@ -17,7 +17,7 @@ def template_sources(source: WeightSource) -> dict[str, str]:
     """Jinja texts by name ("default", "tool_use", ...); empty for a model without any."""
     if source.format == "gguf":
         return _gguf_sources(source.path, source.metadata)
-    return _folder_sources(source.path if source.path.is_dir() else source.path.parent)
+    return _folder_sources(source.path)
 
 
 def _gguf_sources(path: Path, metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -38,7 +38,7 @@ def _gguf_sources(path: Path, metadata: Mapping[str, Any]) -> dict[str, str]:
 def _folder_sources(folder: Path) -> dict[str, str]:
     """chat_template.jinja, additional_chat_templates/NAME.jinja, or the older tokenizer_config.json."""
     file = folder / "tokenizer_config.json"
-    value = read_json_object(file).get("chat_template")
+    value = read_optional_json_object(file).get("chat_template")
     sources: dict[str, str] = {}
     if isinstance(value, str):
         sources["default"] = value

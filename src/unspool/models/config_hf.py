@@ -65,7 +65,7 @@ _NEUTRAL: tuple[tuple[str, tuple[Any, ...]], ...] = (
 
 def read_hf_config(source: WeightSource) -> ModelConfig:
     """See `unspool.models.config.read_config`."""
-    path = source.path / "config.json" if source.path.is_dir() else source.path
+    path = source.path / "config.json"
     outer = Fields(path, source.metadata)
     model_type = outer.text("model_type")
     family_name = _MODEL_TYPES.get(model_type)

@@ -91,7 +91,6 @@ def test_a_folder_holds_templates_in_its_tokenizer_config(
 ) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
     assert from_source(Source(tmp_path)).sources == sources
-    assert from_source(Source(tmp_path / "model.safetensors")).sources == sources
 
 
 def test_a_template_in_a_file_of_its_own_comes_first(tmp_path: Path) -> None:

@@ -125,4 +125,4 @@ def test_a_config_json_of_any_values_is_read_or_refused(model_type, data):
     changes = data.draw(st.dictionaries(st.sampled_from(HF_KEYS), values, max_size=4))
     family = model_type.removesuffix("_text").replace("mistral", "llama")
     arrays = tiny_source(TinySpec(family)).arrays
-    read_or_refuse(ArraySource({**sizes, **changes}, arrays, "safetensors", Path("config.json")))
+    read_or_refuse(ArraySource({**sizes, **changes}, arrays, "safetensors", Path("folder")))

@@ -35,7 +35,7 @@ LLAMA3 = {
 def config_of(model_type="llama", **changes):
     values = {"model_type": model_type, **SMALL, **changes}
     metadata = {key: value for key, value in values.items() if value is not ...}
-    return read_config(ArraySource(metadata, format="safetensors", path=Path("config.json")))
+    return read_config(ArraySource(metadata, format="safetensors", path=Path("folder")))
 
 
 def test_sizes_are_read():
@@ -66,7 +66,7 @@ def test_sizes_that_follow_from_others_may_be_missing_or_null():
     ],
 )
 def test_a_missing_size_is_named(key):
-    with pytest.raises(ModelFileError, match=rf"^config\.json: {key}: is missing$"):
+    with pytest.raises(ModelFileError, match=rf"^folder/config\.json: {key}: is missing$"):
         config_of(**{key: ...} if key != "model_type" else {"model_type": ...})
 
 
@@ -105,7 +105,7 @@ def test_a_missing_size_is_named(key):
 def test_an_absurd_value_is_refused_in_the_name_of_file_and_field(key, value):
     with pytest.raises(ModelFileError) as refusal:
         config_of(**{key: value})
-    assert str(refusal.value).startswith("config.json: ")
+    assert str(refusal.value).startswith("folder/config.json: ")
     assert "\n" not in str(refusal.value)
 
 
@@ -133,7 +133,7 @@ def test_an_unknown_model_type_is_refused_with_the_list_of_supported_ones(model_
 def test_what_would_be_computed_wrongly_is_refused_by_name(changes, name):
     with pytest.raises(UnsupportedModel) as refusal:
         config_of(**changes)
-    assert str(refusal.value).startswith("config.json: ")
+    assert str(refusal.value).startswith("folder/config.json: ")
     assert name in str(refusal.value)
 
 

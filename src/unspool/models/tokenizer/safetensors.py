@@ -19,6 +19,7 @@ from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.parts import AddedPiece, Preparation, Start, TokenizerParts, TokenKind
 from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling, fallback_piece
 from unspool.models.tokenizer.tokenizer import Tokenizer
+from unspool.models.weights.json_file import read_optional_json_object
 
 MAX_FILE_BYTES = 1 << 28
 MAX_VOCABULARY = 1 << 24  # bounds what a hostile vocab_size or token id can make us allocate
@@ -27,12 +28,11 @@ _ROLES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_
 _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
-def tokenizer_from_folder(path: Path, metadata: Mapping[str, Any]) -> Tokenizer:
-    """`path` is the folder or a file in it; `metadata` is that of `WeightSource`."""
-    folder = path if path.is_dir() else path.parent
+def tokenizer_from_folder(folder: Path, metadata: Mapping[str, Any]) -> Tokenizer:
+    """`folder` and `metadata` are those of a `WeightSource`."""
     file = folder / "tokenizer.json"
     pipeline = _read_pipeline(file)
-    config = read_json_object(folder / "tokenizer_config.json")
+    config = read_optional_json_object(folder / "tokenizer_config.json")
     return Tokenizer(_parts(file, pipeline, config, metadata))
 
 
@@ -50,21 +50,6 @@ def _read_pipeline(file: Path) -> Any:
         kind = type(pipeline.model).__name__
         raise UnsupportedModel(f"{file}: model: is {kind!r}, a tokenizer that is not known here; known: BPE")
     return pipeline
-
-
-def read_json_object(file: Path) -> dict[str, Any]:
-    """An object, empty where the file is missing. Anything else is a ModelFileError."""
-    if not file.is_file():
-        return {}
-    if file.stat().st_size > MAX_FILE_BYTES:
-        raise ModelFileError(file, "file", f"is longer than {MAX_FILE_BYTES} bytes")
-    try:
-        value = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as problem:
-        raise ModelFileError(file, "file", f"is not JSON: {str(problem)[:200]}") from None
-    if not isinstance(value, dict):
-        raise ModelFileError(file, "file", f"holds a {type(value).__name__}, expected an object")
-    return value
 
 
 def _parts(
@@ -202,7 +187,7 @@ def _id_of(pipeline: Any, text: str | None) -> int | None:
 
 def _special_tokens(file: Path, config: Mapping[str, Any]) -> dict[str, str]:
     """Names in chat templates ("bos_token") to texts, from tokenizer_config.json or the older map."""
-    older = read_json_object(file.parent / "special_tokens_map.json")
+    older = read_optional_json_object(file.parent / "special_tokens_map.json")
     result = {}
     for role in _ROLES:
         value = config.get(role, older.get(role))

@@ -50,11 +50,9 @@ class Tensor:
 class WeightSource(Protocol):
     """An open model: a GGUF file or a safetensors folder."""
 
-    path: Path
+    path: Path  # the GGUF file, or the folder
     format: str  # "gguf" or "safetensors"
-    metadata: Mapping[
-        str, Any
-    ]  # GGUF key-values, or config.json with generation_config.json under "generation"
+    metadata: Mapping[str, Any]  # GGUF key-values; config.json, with "generation" (generation_config.json)
 
     def names(self) -> Sequence[str]: ...
     def tensor(self, name: str) -> Tensor:

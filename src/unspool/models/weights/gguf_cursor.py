@@ -74,9 +74,7 @@ class Cursor:
         buffer, end, position, unpack = self.buffer, self.end, self.position, _U64.unpack_from
         last_length = end - 8
         starts = array("q")  # 8 bytes a string, what its length takes in the file
-        for index in range(
-            n_strings
-        ):  # about 0.1 us a string: vocabularies are on the way to the first token
+        for index in range(n_strings):  # vocabularies are on the way to the first token: no calls in here
             if position > last_length:
                 self.position = position
                 raise self.overrun(f"{field}[{index}] length", 8)

@@ -20,6 +20,11 @@ def read_json_object(path: Path) -> dict[str, Any]:
     return parse_json_object(data[:], path, "json")
 
 
+def read_optional_json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file, or an empty one when there is no such file."""
+    return read_json_object(path) if path.is_file() else {}
+
+
 def described(value: Any) -> str:
     """A JSON value for an error message: itself when it is small and flat, else its kind."""
     if value is None:

@@ -22,7 +22,7 @@ from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.dequantize import dequantize
 from unspool.models.weights.hf_folder import INDEX_NAME, weight_files
 from unspool.models.weights.hf_names import FAMILIES, Family, gguf_name, is_unused
-from unspool.models.weights.json_file import described, read_json_object
+from unspool.models.weights.json_file import described, read_json_object, read_optional_json_object
 from unspool.models.weights.mapped_file import shown
 from unspool.models.weights.safetensors_file import SafetensorsFile, StoredTensor
 
@@ -54,8 +54,7 @@ class SafetensorsSource:
                 self.path, "config.json", "is missing; fetch it from where the weights came from"
             )
         config = read_json_object(config_path)
-        generation_path = self.file("generation_config.json")
-        config["generation"] = {} if generation_path is None else read_json_object(generation_path)
+        config["generation"] = read_optional_json_object(self.path / "generation_config.json")
         self.metadata: Mapping[str, Any] = config
         self._family = _family(config_path, config)
         self._files: dict[Path, SafetensorsFile] | None = {}
@@ -64,11 +63,6 @@ class SafetensorsSource:
             file = SafetensorsFile(file_path)
             self._files[file_path] = file
             self._add(file, indexed_names)
-
-    def file(self, name: str) -> Path | None:
-        """A file that lies beside the weights ("tokenizer.json", "tokenizer_config.json"), or None."""
-        path = self.path / name
-        return path if os.path.isfile(path) else None
 
     def names(self) -> Sequence[str]:
         return tuple(self._places)

@@ -131,14 +131,6 @@ def test_metadata_is_the_config_with_the_generation_config(hf_folder):
     assert open_weights(hf_folder.path).metadata["generation"] == {"eos_token_id": [1, 2]}
 
 
-def test_files_beside_the_weights_are_found(hf_folder):
-    hf_folder.config("llama").weights(small("lm_head.weight"))
-    (hf_folder.path / "tokenizer.json").write_text("{}")
-    source = open_weights(hf_folder.path)
-    assert source.file("tokenizer.json") == hf_folder.path / "tokenizer.json"
-    assert source.file("tokenizer_config.json") is None
-
-
 def test_what_the_language_model_does_not_read_is_left_out(hf_folder):
     pictures = {"model.vision_tower.x.weight": numbers(2), "multi_modal_projector.y": numbers(2)}
     tensors = pictures | small("model.language_model.norm.weight", "language_model.lm_head.weight")
