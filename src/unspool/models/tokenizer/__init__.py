@@ -1,6 +1,6 @@
 """Text to token ids and back, built from what a model's files say about its vocabulary.
 
-Read `tokenizer.py` for what a tokenizer promises, `gguf.py` and `safetensors.py` for where it comes from.
+Read `tokenizer.py` for what a tokenizer promises, `gguf.py` and `tokenizer_json.py` for where it comes from.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from unspool.errors import UnsupportedModel
 from unspool.models.tokenizer.gguf import tokenizer_from_gguf
 from unspool.models.tokenizer.parts import TokenKind
-from unspool.models.tokenizer.safetensors import tokenizer_from_folder
 from unspool.models.tokenizer.tokenizer import Tokenizer
+from unspool.models.tokenizer.tokenizer_json import tokenizer_from_folder
 from unspool.models.weights.base import WeightSource
 
 __all__ = ["TokenKind", "Tokenizer", "load_tokenizer"]
