@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unspool.kv.layout import pages_for
 from unspool.runners.base import Runner
 from unspool.types import F32, Plan
 
@@ -15,7 +16,7 @@ class Sequences:
 
     def __init__(self, runner: Runner, n_sequences: int, n_tokens: int) -> None:
         self.runner = runner
-        self.pages_each = -(-n_tokens // runner.page_size)
+        self.pages_each = pages_for(n_tokens, runner.page_size)
         assert n_sequences * self.pages_each <= runner.n_pages
         self.n_past = [0] * n_sequences
 
@@ -30,7 +31,7 @@ class Sequences:
         page_table: list[int] = []
         page_start = [0]
         for b, (past, length) in enumerate(zip(self.n_past, lengths, strict=True)):
-            n_pages = -(-(past + length) // self.runner.page_size)
+            n_pages = pages_for(past + length, self.runner.page_size)
             assert n_pages <= self.pages_each
             page_table += range(b * self.pages_each, b * self.pages_each + n_pages)
             page_start.append(len(page_table))

@@ -22,6 +22,7 @@ import numpy as np
 import unspool
 from scoring import target_logprobs
 from sequences import Sequences
+from unspool.kv.layout import pages_for
 from unspool.models.architectures import build_graph
 from unspool.models.catalogue import resolve
 from unspool.models.config import read_config
@@ -37,15 +38,11 @@ STEP_ROUNDS = 25
 MAX_LOGITS_BYTES = 1 << 30  # of one scoring pass
 
 
-def pages_for(n_tokens: int) -> int:
-    return -(-n_tokens // PAGE_SIZE)
-
-
 def open_native(path: Path, n_tokens: int, n_threads: int) -> NativeRunner:
     """The native runner with pages for n_tokens."""
     source = open_weights(path)
     graph = build_graph(read_config(source), source)
-    n_pages = pages_for(n_tokens)
+    n_pages = pages_for(n_tokens, PAGE_SIZE)
     return NativeRunner(graph, source, n_pages=n_pages, page_size=PAGE_SIZE, n_threads=n_threads)
 
 
@@ -53,7 +50,7 @@ def open_reference(path: Path, n_tokens: int) -> ReferenceRunner:
     """The reference runner in float32; it sees all rows at once, which is fast and not row-exact."""
     source = open_weights(path)
     graph = build_graph(read_config(source), source)
-    n_pages = pages_for(n_tokens)
+    n_pages = pages_for(n_tokens, PAGE_SIZE)
     return ReferenceRunner(
         graph, source, n_pages=n_pages, page_size=PAGE_SIZE, row_exact=False, keep_weights=False
     )
@@ -70,7 +67,7 @@ def peak_bytes() -> int:
 
 def storage_for(n_sequences: int, n_tokens: int) -> int:
     """Tokens of storage for sequences that each start on a page of their own."""
-    return n_sequences * pages_for(n_tokens) * PAGE_SIZE
+    return n_sequences * pages_for(n_tokens, PAGE_SIZE) * PAGE_SIZE
 
 
 def greedy(sequences: Sequences, token_id: int, n_new: int) -> list[int]:
