@@ -124,8 +124,7 @@ def _window_layers(fields: Fields, family: Family, n_layers: int) -> tuple[int, 
     period = family.window_period
     if fields.has(pattern):
         period = fields.integer(pattern, 1, bounds.MAX_LAYERS)
-    elif family.name.startswith("qwen"):
-        # Qwen gives windows to its upper layers only, and GGUF has no key that says from which on.
+    elif family.upper_windows:  # GGUF has no key that says from which layer on
         raise unsupported(fields.path, f"{fields.name(key)} = {window} without {fields.name(pattern)}")
     if period is None:
         return window, (True,) * n_layers

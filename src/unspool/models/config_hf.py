@@ -134,9 +134,10 @@ def _refuse_strangers(fields: Fields) -> None:
 
 
 def _activation(fields: Fields, family: Family) -> Activation:
-    is_gemma = family.name.startswith("gemma")  # whose config also carries an unused hidden_act
-    key, default = ("hidden_activation", "gelu_pytorch_tanh") if is_gemma else ("hidden_act", "silu")
-    name = fields.text(key, default)
+    key = family.hf_activation_key
+    if not fields.has(key):
+        return family.activation
+    name = fields.text(key)
     if name not in _ACTIVATIONS:
         raise unsupported(fields.path, f"{fields.name(key)} {name!r}", ", ".join(_ACTIVATIONS))
     return _ACTIVATIONS[name]
@@ -161,10 +162,9 @@ def _softcap(fields: Fields, key: str, default: float | None) -> float | None:
 
 def _window_layers(fields: Fields, family: Family, n_layers: int) -> tuple[int, tuple[bool, ...]]:
     """The window (0 when there is none) and which layers have it."""
-    is_qwen = family.name.startswith("qwen")
-    default = 4096 if is_qwen else 0
+    default = 4096 if family.upper_windows else 0
     window = fields.integer("sliding_window", 0, bounds.MAX_CONTEXT, default=default)
-    if is_qwen and not fields.flag("use_sliding_window", False):
+    if family.upper_windows and not fields.flag("use_sliding_window", False):
         window = 0
     if fields.has("layer_types"):
         kinds = fields.sequence("layer_types", n_layers)
@@ -174,7 +174,7 @@ def _window_layers(fields: Fields, family: Family, n_layers: int) -> tuple[int, 
                     fields.path, f"{fields.name('layer_types')} entry {kind!r}", f"{_FULL}, {_WINDOWED}"
                 )
         return window, tuple(kind == _WINDOWED for kind in kinds)
-    if is_qwen:
+    if family.upper_windows:
         first = fields.integer("max_window_layers", 0, bounds.MAX_LAYERS, default=28)
         return window, tuple(window > 0 and layer >= first for layer in range(n_layers))
     if family.window_period is None:

@@ -27,9 +27,11 @@ class Family:
     gguf_rope_style: Literal["half", "interleaved"] = "half"
     tied_by_default: bool = False  # when config.json does not say
     window_period: int | None = None  # every period-th layer attends to everything, the rest to a window
+    upper_windows: bool = False  # windows only where config.json turns them on, and from a layer it names
     local_rope_base: float | None = None  # rope base of the layers with a window
     attention_softcap: float | None = None  # when the file does not say
     logit_softcap: float | None = None
+    hf_activation_key: str = "hidden_act"  # in config.json; Gemma's also carries a hidden_act it does not use
 
 
 FAMILIES: dict[str, Family] = {
@@ -37,8 +39,8 @@ FAMILIES: dict[str, Family] = {
     for family in (
         Family("llama", gguf_rope_style="interleaved"),
         Family("mistral", gguf_rope_style="interleaved"),
-        Family("qwen2", qkv_bias=True),
-        Family("qwen3", qk_norm=True),
+        Family("qwen2", qkv_bias=True, upper_windows=True),
+        Family("qwen3", qk_norm=True, upper_windows=True),
         Family(
             "gemma2",
             activation="gelu_tanh",
@@ -48,6 +50,7 @@ FAMILIES: dict[str, Family] = {
             window_period=2,
             attention_softcap=50.0,
             logit_softcap=30.0,
+            hf_activation_key="hidden_activation",
         ),
         Family(
             "gemma3",
@@ -58,6 +61,7 @@ FAMILIES: dict[str, Family] = {
             tied_by_default=True,
             window_period=6,
             local_rope_base=10_000.0,
+            hf_activation_key="hidden_activation",
         ),
         Family("phi3", fused=True),
     )
