@@ -20,7 +20,7 @@ struct Query {
 struct AttentionShape {
   int head_dim;
   int head_padded;  // head_dim rounded up to 16
-  int page_size;    // tokens a page, a multiple of 16 up to kSegment
+  int page_size;    // tokens a page, a multiple of 16 that divides kSegment
   float scale;
   float softcap;       // 0: none
   int window;          // 0: none
@@ -44,10 +44,10 @@ struct Kernels {
   void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,
                      const float* bias, bool accumulate);
 
-  // Row r of x to row r of acts.
+  // x (k_padded,) to row r of acts.
   void (*quantize)(const float* x, int r, const Acts& acts);
 
-  // out = x / sqrt(mean(x^2) + eps) * weight over each group of n / group_size values; n values in all.
+  // out = x / sqrt(mean(x^2) + eps) * weight over each group of group_size values; n values in all.
   void (*rms_norm)(const float* x, const float* weight, float* out, int n, int group_size, float eps);
   void (*gated)(const float* gate, const float* up, float* out, int n, Gate kind);
   void (*add)(const float* a, const float* b, float* out, int n);
