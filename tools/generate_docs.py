@@ -10,6 +10,7 @@ them.
 from __future__ import annotations
 
 import argparse
+import ast
 import dataclasses
 import inspect
 import re
@@ -46,6 +47,23 @@ def error_codes() -> str:
         for kind in walk(UnspoolError)
     ]
     return table(("code", "class", "exit", "meaning"), rows)
+
+
+def exact_codes() -> str:
+    """Codes that an error gets where it is raised, from the calls that name one."""
+    from unspool import errors
+
+    exits: dict[tuple[str, str], int] = {}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+                continue
+            kind = getattr(errors, call.func.id, None)
+            codes = [keyword.value for keyword in call.keywords if keyword.arg == "code"]
+            if kind is not None and codes and isinstance(codes[0], ast.Constant):
+                exits[str(codes[0].value), call.func.id] = kind.exit_code
+    rows = [(f"`{code}`", f"`{kind}`", str(exit_code)) for (code, kind), exit_code in sorted(exits.items())]
+    return table(("code", "class", "exit"), rows)
 
 
 def encodings() -> str:
@@ -175,6 +193,7 @@ def chat_commands() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "error-codes": error_codes,
+    "exact-codes": exact_codes,
     "encodings": encodings,
     "models": models,
     "architectures": architectures,

@@ -27,7 +27,7 @@ from unspool.cli.options import (
     TopP,
 )
 from unspool.cli.text import checked, decoded, write
-from unspool.errors import BadRequest, ContextOverflow, UnspoolError
+from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolError
 from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def chat(
     llm = load_llm(model, threads=threads, context=context, runner=runner, quiet=quiet)
     try:
         if not can_chat(llm):
-            raise BadRequest(
+            raise TemplateError(
                 f"{model} has no chat template, so it cannot chat; `unspool run --raw --model {model}` "
                 "continues text with it",
                 code="no_chat_template",
