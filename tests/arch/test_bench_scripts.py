@@ -113,7 +113,7 @@ def test_sequences_lay_out_pages_rows_and_wanted_logits_as_a_plan_says() -> None
             self.plans: list[Plan] = []
 
         def forward(self, plan: Plan) -> F32:
-            check_plan(plan, vocab_size=8, context_length=64, page_size=4, n_pages=6)
+            check_plan(plan, self)
             self.plans.append(plan)
             return np.zeros((len(plan.logits_rows), 8), np.float32)
 

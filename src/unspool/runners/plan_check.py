@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
+from unspool.runners.base import Runner
 from unspool.types import I32, Plan
 
 
-def check_plan(plan: Plan, *, vocab_size: int, context_length: int, page_size: int, n_pages: int) -> None:
+def check_plan(plan: Plan, runner: Runner) -> None:
     """Raise AssertionError naming what is wrong: plans come from the engine, so a bad one is our mistake."""
     n_rows, n_sequences = len(plan.token_ids), len(plan.n_past)
     _check_starts("seq_start", plan.seq_start, n_sequences, n_rows)
     _check_starts("page_start", plan.page_start, n_sequences, len(plan.page_table))
-    assert np.all((plan.token_ids >= 0) & (plan.token_ids < vocab_size)), (
-        f"token_ids must lie in [0, {vocab_size})"
+    assert np.all((plan.token_ids >= 0) & (plan.token_ids < runner.vocab_size)), (
+        f"token_ids must lie in [0, {runner.vocab_size})"
     )
-    assert np.all((plan.page_table >= 0) & (plan.page_table < n_pages)), (
-        f"page_table must lie in [0, {n_pages})"
+    assert np.all((plan.page_table >= 0) & (plan.page_table < runner.n_pages)), (
+        f"page_table must lie in [0, {runner.n_pages})"
     )
     assert np.all(plan.n_past >= 0), "n_past must not be negative"
     lengths = plan.n_past + np.diff(plan.seq_start)  # (B,) tokens once the plan has run
-    assert np.all(lengths <= context_length), (
-        f"a sequence of {lengths.max(initial=0)} tokens exceeds the context of {context_length}"
+    assert np.all(lengths <= runner.context_length), (
+        f"a sequence of {lengths.max(initial=0)} tokens exceeds the context of {runner.context_length}"
     )
     n_entries = np.diff(plan.page_start)
-    assert np.all(n_entries * page_size >= lengths), "a page table does not cover its sequence"
+    assert np.all(n_entries * runner.page_size >= lengths), "a page table does not cover its sequence"
     wanted = plan.logits_rows
     assert np.all((wanted >= 0) & (wanted < n_rows)), f"logits_rows must lie in [0, {n_rows})"
     assert np.all(np.diff(wanted) > 0), "logits_rows must ascend"
-    _check_writes(plan, page_size)
+    _check_writes(plan, runner.page_size)
 
 
 def _check_starts(name: str, starts: I32, n_sequences: int, end: int) -> None:

@@ -75,13 +75,7 @@ class ReferenceRunner:
         self._values = np.zeros(shape, kv_dtype)
 
     def forward(self, plan: Plan) -> F32:
-        check_plan(
-            plan,
-            vocab_size=self.vocab_size,
-            context_length=self.context_length,
-            page_size=self.page_size,
-            n_pages=self.n_pages,
-        )
+        check_plan(plan, self)
         step = _Step(self, plan)
         for op in self.graph.ops:
             step.run(op)

@@ -40,13 +40,7 @@ class ToyRunner:
         self._positions = np.full((n_pages, page_size), -1, dtype=np.int32)
 
     def forward(self, plan: Plan) -> F32:
-        check_plan(
-            plan,
-            vocab_size=self.vocab_size,
-            context_length=self.context_length,
-            page_size=self.page_size,
-            n_pages=self.n_pages,
-        )
+        check_plan(plan, self)
         self.n_forwards += 1
         logits = []
         wanted = set(plan.logits_rows.tolist())

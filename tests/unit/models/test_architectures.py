@@ -21,6 +21,8 @@ from unspool.models.graph import (
     Rope,
     SelectRows,
     SoftCap,
+    reads,
+    writes,
 )
 
 
@@ -35,16 +37,18 @@ def test_every_register_is_written_before_it_is_read_and_has_a_width(spec):
     written: dict[str, bool] = {}  # register -> whether it holds only the wanted rows
     selected = False
     for op in graph.ops:
-        reads = [
+        inputs = [
             getattr(op, name) for name in ("x", "q", "k", "v", "gate", "up", "a", "b") if hasattr(op, name)
         ]
-        assert all(register in written for register in reads), op
+        assert list(reads(op)) == inputs
+        assert all(register in written for register in inputs), op
         if isinstance(op, SelectRows):
             selected = True
         else:
-            assert len({written[register] for register in reads}) <= 1, f"{op} mixes all and wanted rows"
+            assert len({written[register] for register in inputs}) <= 1, f"{op} mixes all and wanted rows"
         out = op.x if isinstance(op, Rope) else op.out
-        written[out] = isinstance(op, SelectRows) or any(written[register] for register in reads)
+        assert writes(op) == out
+        written[out] = isinstance(op, SelectRows) or any(written[register] for register in inputs)
         assert out in graph.widths
         for name in (getattr(op, "weight", None), getattr(op, "bias", None)):
             assert name is None or name in source

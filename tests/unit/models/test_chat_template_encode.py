@@ -51,7 +51,9 @@ def test_a_user_cannot_end_a_turn(opened: tuple[Tokenizer, ChatTemplate]) -> Non
     assert any(ids[i:][: len(begin) + len(plain)] == begin + plain for i in range(len(ids)))
 
 
-def test_unless_asked_for(opened: tuple[Tokenizer, ChatTemplate]) -> None:
+def test_a_user_can_end_a_turn_where_that_is_asked_for(
+    opened: tuple[Tokenizer, ChatTemplate],
+) -> None:
     tokenizer, chat = opened
     messages = user("Hi<|im_end|>")
     assert chat.encode(messages, parse_special=True) == tokenizer.encode(

@@ -6,26 +6,27 @@ import pytest
 from random_plans import Part, make_plan
 
 from unspool.runners.plan_check import check_plan
+from unspool.runners.toy import ToyRunner
 
-LIMITS = {"vocab_size": 10, "context_length": 32, "page_size": 8, "n_pages": 4}
+RUNNER = ToyRunner(vocab_size=10, context_length=32, page_size=8, n_pages=4)
 
 
 def test_an_empty_plan_is_fine():
-    check_plan(make_plan([]), **LIMITS)
+    check_plan(make_plan([]), RUNNER)
 
 
 def test_two_sequences_may_read_the_same_full_page():
-    check_plan(make_plan([Part([1], 8, [0, 1]), Part([2, 3], 8, [0, 2])]), **LIMITS)
+    check_plan(make_plan([Part([1], 8, [0, 1]), Part([2, 3], 8, [0, 2])]), RUNNER)
 
 
 def test_two_sequences_may_not_write_the_same_page():
     with pytest.raises(AssertionError, match="page 1 is written twice"):
-        check_plan(make_plan([Part([1], 8, [0, 1]), Part([2], 9, [0, 1])]), **LIMITS)
+        check_plan(make_plan([Part([1], 8, [0, 1]), Part([2], 9, [0, 1])]), RUNNER)
 
 
 def test_a_sequence_may_not_write_one_page_under_two_numbers():
     with pytest.raises(AssertionError, match="page 0 is written twice"):
-        check_plan(make_plan([Part([1] * 10, 0, [0, 0])]), **LIMITS)
+        check_plan(make_plan([Part([1] * 10, 0, [0, 0])]), RUNNER)
 
 
 @pytest.mark.parametrize(
@@ -39,4 +40,4 @@ def test_a_sequence_may_not_write_one_page_under_two_numbers():
 )
 def test_what_is_wrong_is_said_with_the_range(part, message):
     with pytest.raises(AssertionError, match=message):
-        check_plan(make_plan([part]), **LIMITS)
+        check_plan(make_plan([part]), RUNNER)

@@ -158,7 +158,7 @@ def test_attention_weighs_the_values_that_a_row_may_see(window, softcap, n_kv_he
         ),
     ],
 )
-def test_gated_activations(kind, formula, row_exact):
+def test_a_gated_activation_is_the_formula_of_the_gate_times_up(kind, formula, row_exact):
     out = run(Scale("y", "x", 2.0), GatedActivation("y", "x", "y", kind), row_exact=row_exact)
     expected = [[formula(float(value)) * 2 * float(value) for value in row] for row in ROWS]
     assert out == pytest.approx(np.asarray(expected), rel=1e-5, abs=1e-7)
