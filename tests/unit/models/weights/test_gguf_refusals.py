@@ -51,17 +51,17 @@ def field_of(writer) -> str:
 # What is no GGUF file at all.
 
 
-def test_nothing_at_the_path(tmp_path):
+def test_nothing_at_the_path_is_not_found(tmp_path):
     with pytest.raises(ModelNotFound, match=r"nothing\.gguf"):
         open_weights(tmp_path / "nothing.gguf")
 
 
-def test_a_path_no_file_system_could_hold():
+def test_a_path_no_file_system_could_hold_is_refused():
     with pytest.raises(ModelFileError, match="cannot be opened"):
         open_weights("x" * 5000)
 
 
-def test_an_empty_file(tmp_path):
+def test_an_empty_file_is_refused(tmp_path):
     path = tmp_path / "empty.gguf"
     path.touch()
     with pytest.raises(ModelFileError, match="is empty"):
@@ -75,7 +75,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
         open_weights(path)
 
 
-def test_a_path_that_leads_to_itself(tmp_path):
+def test_a_path_that_leads_to_itself_is_refused(tmp_path):
     path = tmp_path / "loop.gguf"
     path.symlink_to(path)
     with pytest.raises(ModelFileError, match="cannot be opened"):
@@ -106,7 +106,7 @@ def test_other_kinds_of_file_are_named(tmp_path, head, problem):
 
 
 @pytest.mark.parametrize(("version", "words"), [(1, "version 1"), (4, "version 4"), (0, "version 0")])
-def test_versions_other_than_two_and_three(gguf_writer, version, words):
+def test_versions_other_than_two_and_three_are_refused(gguf_writer, version, words):
     gguf_writer.version = u32(version)
     assert words in str(refusal(gguf_writer, UnsupportedModel))
 
@@ -132,18 +132,18 @@ def test_a_file_split_into_one_part_is_whole(gguf_writer):
 
 
 @pytest.mark.parametrize("count", [1, *HUGE])
-def test_more_keys_than_the_file_can_hold(gguf_writer, count):
+def test_more_keys_than_the_file_can_hold_are_refused(gguf_writer, count):
     gguf_writer.n_keys = count
     assert field_of(gguf_writer) == "metadata_kv_count"
 
 
 @pytest.mark.parametrize("length", [70000, *HUGE])
-def test_a_key_longer_than_keys_may_be(gguf_writer, length):
+def test_a_key_longer_than_keys_may_be_is_refused(gguf_writer, length):
     gguf_writer.pairs.append(u64(length) + b"general.name" + bytes(40))
     assert field_of(gguf_writer) == "key 0 length"
 
 
-def test_a_key_cut_off_by_the_end_of_the_file(gguf_writer):
+def test_a_key_cut_off_by_the_end_of_the_file_is_refused(gguf_writer):
     gguf_writer.pairs.append(u64(5000) + b"general.name" + bytes(40))
     assert field_of(gguf_writer) == "key 0"
 
@@ -164,24 +164,24 @@ def test_control_characters_of_a_key_are_escaped_in_the_message(gguf_writer):
 
 
 @pytest.mark.parametrize("value_type", [13, 99, (1 << 32) - 1])
-def test_an_unknown_value_type(gguf_writer, value_type):
+def test_an_unknown_value_type_is_refused(gguf_writer, value_type):
     gguf_writer.pair("a.b", u32(value_type) + bytes(16))
     assert field_of(gguf_writer) == "a.b type"
 
 
 @pytest.mark.parametrize("length", HUGE)
-def test_a_string_longer_than_the_file(gguf_writer, length):
+def test_a_string_longer_than_the_file_is_refused(gguf_writer, length):
     gguf_writer.pair("a.b", u32(STRING) + u64(length) + b"text")
     assert field_of(gguf_writer) == "a.b length"
 
 
-def test_a_string_that_is_not_utf8(gguf_writer):
+def test_a_string_that_is_not_utf8_is_refused(gguf_writer):
     gguf_writer.pair("a.b", u32(STRING) + text(b"caf\xe9"))
     error = refusal(gguf_writer)
     assert (error.field, "not UTF-8" in str(error)) == ("a.b", True)
 
 
-def test_a_bool_that_is_neither(gguf_writer):
+def test_a_bool_that_is_neither_is_refused(gguf_writer):
     gguf_writer.pair("a.b", u32(BOOL) + b"\2")
     assert field_of(gguf_writer) == "a.b"
     gguf_writer.pairs = [text(b"a.c") + u32(ARRAY, BOOL) + u64(3) + b"\0\1\7"]
@@ -190,30 +190,30 @@ def test_a_bool_that_is_neither(gguf_writer):
 
 @pytest.mark.parametrize("n_items", HUGE)
 @pytest.mark.parametrize(("item_type", "field"), [(U8, "a.b"), (U64, "a.b"), (BOOL, "a.b")])
-def test_an_array_of_numbers_longer_than_the_file(gguf_writer, item_type, field, n_items):
+def test_an_array_of_numbers_longer_than_the_file_is_refused(gguf_writer, item_type, field, n_items):
     gguf_writer.pair("a.b", u32(ARRAY, item_type) + u64(n_items) + bytes(64))
     assert field_of(gguf_writer) == field
 
 
 @pytest.mark.parametrize("n_items", HUGE)
 @pytest.mark.parametrize("item_type", [STRING, ARRAY])
-def test_an_array_of_strings_or_arrays_longer_than_any(gguf_writer, item_type, n_items):
+def test_an_array_of_strings_or_arrays_longer_than_any_is_refused(gguf_writer, item_type, n_items):
     gguf_writer.pair("a.b", u32(ARRAY, item_type) + u64(n_items) + bytes(64))
     assert field_of(gguf_writer) == "a.b length"
 
 
-def test_an_array_of_strings_longer_than_the_file(gguf_writer):
+def test_an_array_of_strings_longer_than_the_file_is_refused(gguf_writer):
     gguf_writer.pair("a.b", u32(ARRAY, STRING) + u64(1000) + bytes(64))
     assert field_of(gguf_writer) == "a.b"
 
 
 @pytest.mark.parametrize("length", [100, *HUGE])
-def test_a_string_of_an_array_reaches_past_the_end(gguf_writer, length):
+def test_a_string_of_an_array_that_reaches_past_the_end_is_refused(gguf_writer, length):
     gguf_writer.pair("a.b", u32(ARRAY, STRING) + u64(3) + text(b"x") + u64(length) + bytes(20))
     assert field_of(gguf_writer) == "a.b[1]"
 
 
-def test_an_array_ends_before_its_last_length(gguf_writer):
+def test_an_array_that_ends_before_its_last_length_is_refused(gguf_writer):
     gguf_writer.alignment = 1
     gguf_writer.pair("a.b", u32(ARRAY, STRING) + u64(2) + text(b"eight bytes"))
     assert field_of(gguf_writer) == "a.b[1] length"
@@ -229,7 +229,7 @@ def test_a_string_of_an_array_that_is_not_utf8_is_named_when_read(gguf_writer):
         assert caught.value.field == "a.b[1]"
 
 
-def test_an_unknown_item_type(gguf_writer):
+def test_an_unknown_item_type_is_refused(gguf_writer):
     gguf_writer.pair("a.b", u32(ARRAY, 77) + u64(1) + bytes(16))
     assert field_of(gguf_writer) == "a.b item type"
 
@@ -259,7 +259,7 @@ def test_the_header_has_a_limit(gguf_writer, monkeypatch):
     assert "header may take 64 bytes" in str(refusal(gguf_writer))
 
 
-def test_a_sparse_file_of_gigabytes_is_refused_in_a_moment(gguf_writer):
+def test_a_sparse_file_of_gigabytes_is_refused_by_its_header(gguf_writer):
     gguf_writer.pair("a.b", u32(STRING) + u64(1 << 32))
     path = gguf_writer.write()
     os.truncate(path, 5 << 30)
@@ -268,7 +268,7 @@ def test_a_sparse_file_of_gigabytes_is_refused_in_a_moment(gguf_writer):
 
 
 @pytest.mark.parametrize("alignment", [0, 1, 4, 24, 1 << 17, (1 << 32) - 1])
-def test_an_alignment_out_of_range(gguf_writer, alignment):
+def test_an_alignment_out_of_range_is_refused(gguf_writer, alignment):
     gguf_writer.pair("general.alignment", u32(U32, alignment))
     assert field_of(gguf_writer) == "general.alignment"
 
@@ -276,7 +276,7 @@ def test_an_alignment_out_of_range(gguf_writer, alignment):
 @pytest.mark.parametrize(
     "value", [u32(STRING) + text(b"32"), u32(BOOL) + b"\1", u32(6) + struct.pack("<f", 32)]
 )
-def test_an_alignment_of_another_kind(gguf_writer, value):
+def test_an_alignment_of_another_kind_is_refused(gguf_writer, value):
     gguf_writer.pair("general.alignment", value)
     assert field_of(gguf_writer) == "general.alignment"
 
@@ -285,7 +285,7 @@ def test_an_alignment_of_another_kind(gguf_writer, value):
 
 
 @pytest.mark.parametrize("count", [2, *HUGE])
-def test_more_tensors_than_the_file_can_hold(gguf_writer, count):
+def test_more_tensors_than_the_file_can_hold_are_refused(gguf_writer, count):
     gguf_writer.n_tensors = count
     assert field_of(gguf_writer) == "tensor_count"
 
@@ -305,25 +305,25 @@ def test_tensor_names_must_be_utf8_short_not_empty_and_unique(gguf_writer):
 
 
 @pytest.mark.parametrize("n_dimensions", [0, 5, (1 << 32) - 1])
-def test_a_number_of_dimensions_out_of_range(gguf_writer, n_dimensions):
+def test_a_number_of_dimensions_out_of_range_is_refused(gguf_writer, n_dimensions):
     gguf_writer.entries.append(text(b"a") + u32(n_dimensions) + bytes(64))
     assert field_of(gguf_writer) == "tensor a n_dimensions"
 
 
 @pytest.mark.parametrize("dims", [(0,), (32, 0), (0, 1 << 63)])
-def test_a_dimension_of_zero(gguf_writer, dims):
+def test_a_dimension_of_zero_is_refused(gguf_writer, dims):
     gguf_writer.tensor("a", dims, F32, bytes(16))
     assert field_of(gguf_writer) == "tensor a dimensions"
 
 
 @pytest.mark.parametrize("dims", [(1 << 63,), (1 << 62, 4), (1 << 32, 1 << 32), ((1 << 64) - 32,) * 4])
-def test_dimensions_whose_product_overflows(gguf_writer, dims):
+def test_dimensions_whose_product_overflows_are_refused(gguf_writer, dims):
     gguf_writer.tensor("a", dims, Q8_0, bytes(16))
     assert field_of(gguf_writer) == "tensor a offset"
 
 
 @pytest.mark.parametrize("type_id", [i for i, e in ENCODING_OF_TYPE.items() if e.block_values > 1])
-def test_rows_that_do_not_divide_into_blocks(gguf_writer, type_id):
+def test_rows_that_do_not_divide_into_blocks_are_refused(gguf_writer, type_id):
     gguf_writer.tensor("a", (16, 64), type_id, bytes(4096))
     assert field_of(gguf_writer) == "tensor a dimensions"
 
@@ -339,19 +339,19 @@ def test_types_that_are_not_read_are_refused_by_name(gguf_writer, type_id):
 
 
 @pytest.mark.parametrize("type_id", [42, 999, (1 << 32) - 1])
-def test_a_type_that_nobody_knows(gguf_writer, type_id):
+def test_a_type_that_nobody_knows_is_refused(gguf_writer, type_id):
     gguf_writer.tensor("a", (256,), type_id, bytes(2048))
     assert field_of(gguf_writer) == "tensor a type"
 
 
 @pytest.mark.parametrize("offset", [1, 16, 33, 64, 1 << 40, 1 << 63, (1 << 64) - 32, (1 << 64) - 1])
-def test_an_offset_off_its_place(gguf_writer, offset):
+def test_an_offset_off_its_place_is_refused(gguf_writer, offset):
     gguf_writer.data = bytes(64)
     gguf_writer.entries.append(text(b"a") + u32(1) + u64(4) + u32(F32) + u64(offset))
     assert field_of(gguf_writer) == "tensor a offset"
 
 
-def test_tensors_that_share_bytes(gguf_writer):
+def test_tensors_that_share_bytes_are_refused(gguf_writer):
     gguf_writer.data = bytes(128)
     gguf_writer.entries.append(text(b"a") + u32(1) + u64(16) + u32(F32) + u64(0))
     gguf_writer.entries.append(text(b"b") + u32(1) + u64(4) + u32(F32) + u64(32))

@@ -69,7 +69,7 @@ def test_a_pickle_or_pointer_named_safetensors_is_named(hf_folder, head):
         assert refusal(hf_folder, path=given).field == "format"
 
 
-def test_an_empty_folder(hf_folder):
+def test_an_empty_folder_is_refused(hf_folder):
     assert "holds neither" in str(refusal(hf_folder))
 
 
@@ -78,27 +78,27 @@ def test_a_folder_of_gguf_files_points_at_one(hf_folder):
     assert "small.gguf; give the path of that file" in str(refusal(hf_folder))
 
 
-def test_several_files_without_an_index(hf_folder):
+def test_several_files_without_an_index_are_refused(hf_folder):
     hf_folder.config("llama").weights({NAME: WEIGHT}, "a.safetensors").weights(
         {NAME: WEIGHT}, "b.safetensors"
     )
     assert "2 safetensors files but no model.safetensors.index.json" in str(refusal(hf_folder))
 
 
-def test_a_missing_config(hf_folder):
+def test_a_missing_config_is_named(hf_folder):
     hf_folder.weights({NAME: WEIGHT})
     assert refusal(hf_folder).field == "config.json"
 
 
 @pytest.mark.parametrize("config", ["", "{", "[]", "3", "null", "[" * 100_000, "\xff", '{"model_type": "ll'])
-def test_a_config_that_is_no_json_object(hf_folder, config):
+def test_a_config_that_is_no_json_object_is_refused(hf_folder, config):
     hf_folder.weights({NAME: WEIGHT})
     (hf_folder.path / "config.json").write_bytes(config.encode("latin-1"))
     assert refusal(hf_folder).path.endswith("config.json")
 
 
 @pytest.mark.parametrize("model_type", [None, 3, [], {"a": 1}])
-def test_a_model_type_that_is_no_string(hf_folder, model_type):
+def test_a_model_type_that_is_no_string_is_refused(hf_folder, model_type):
     assert refusal(hf_folder.config(model_type).weights({NAME: WEIGHT})).field == "model_type"
 
 
@@ -122,7 +122,7 @@ def test_json_has_a_size_limit(hf_folder, monkeypatch):
 
 
 @pytest.mark.parametrize("weight_map", [None, {}, [], "model.safetensors"])
-def test_an_index_without_a_weight_map(hf_folder, weight_map):
+def test_an_index_without_a_weight_map_is_refused(hf_folder, weight_map):
     assert refusal(hf_folder.config("llama").index(weight_map)).field == "weight_map"
 
 
@@ -131,18 +131,18 @@ def test_an_index_without_a_weight_map(hf_folder, weight_map):
     ["../x.safetensors", "/etc/x.safetensors", "a/b.safetensors", "a\\b.safetensors", "x.bin", "", 3, None,
      "a\0.safetensors", "\ud800.safetensors", "x" * 300 + ".safetensors", "..", ["a"]],
 )  # fmt: skip
-def test_an_index_that_reaches_for_other_files(hf_folder, file_name):
+def test_an_index_that_reaches_for_other_files_is_refused(hf_folder, file_name):
     (hf_folder.path.parent / "x.safetensors").write_bytes(hf_folder.safetensors_bytes({NAME: WEIGHT}))
     error = refusal(hf_folder.config("llama").index({NAME: file_name}))
     assert error.field == f"weight_map of {NAME}"
 
 
-def test_a_missing_shard(hf_folder):
+def test_a_missing_shard_is_named(hf_folder):
     error = refusal(hf_folder.config("llama").index({NAME: "model-00001-of-00002.safetensors"}))
     assert "names model-00001-of-00002.safetensors, which is not there" in str(error)
 
 
-def test_a_tensor_that_its_shard_lacks(hf_folder):
+def test_a_tensor_that_its_shard_lacks_is_named(hf_folder):
     hf_folder.config("llama").weights({NAME: WEIGHT}, "a.safetensors")
     error = refusal(hf_folder.index({NAME: "a.safetensors", "model.norm.weight": "a.safetensors"}))
     assert error.field == "tensor model.norm.weight"
@@ -158,13 +158,13 @@ def test_one_shard_of_several_is_no_model(hf_folder):
 
 
 @pytest.mark.parametrize("length", [17, 1 << 31, 1 << 40, 1 << 63, (1 << 64) - 1])
-def test_a_header_longer_than_the_file(hf_folder, length):
+def test_a_header_longer_than_the_file_is_refused(hf_folder, length):
     path = hf_folder.config("llama").path / "model.safetensors"
     path.write_bytes(struct.pack("<Q", length) + bytes(16))
     assert refusal(hf_folder).field == "header length"
 
 
-def test_a_file_too_short_for_a_header(hf_folder):
+def test_a_file_too_short_for_a_header_is_refused(hf_folder):
     (hf_folder.config("llama").path / "model.safetensors").write_bytes(b"\1\2\3")
     assert refusal(hf_folder).field == "header length"
 
@@ -173,34 +173,34 @@ def test_a_file_too_short_for_a_header(hf_folder):
     "header",
     ["", "{", "[]", b"\xff\xfe{\0}\0", "[" * 50_000, '{"a":' * 50_000, '{"a": 1' + "0" * 5000 + "}", "nul"],
 )
-def test_a_header_that_is_no_json_object(hf_folder, header):
+def test_a_header_that_is_no_json_object_is_refused(hf_folder, header):
     assert refused_header(hf_folder, header).field == "header"
 
 
-def test_a_header_with_a_name_twice(hf_folder):
+def test_a_header_with_a_name_twice_is_refused(hf_folder):
     item = json.dumps(entry())
     error = refused_header(hf_folder, f'{{"{NAME}": {item}, "{NAME}": {item}}}')
     assert f"the key {NAME} twice" in str(error)
 
 
-def test_a_tensor_without_a_name(hf_folder):
+def test_a_tensor_without_a_name_is_refused(hf_folder):
     assert refused_header(hf_folder, {"": entry()}).field == "header"
 
 
 @pytest.mark.parametrize("item", [None, 3, [], "F32"])
-def test_an_entry_that_is_no_object(hf_folder, item):
+def test_an_entry_that_is_no_object_is_refused(hf_folder, item):
     assert refused_header(hf_folder, {NAME: item}).field == f"tensor {NAME}"
 
 
 @pytest.mark.parametrize("dtype", [None, "F31", "", 32, ["F32"], "x" * 1000])
-def test_a_dtype_nobody_knows(hf_folder, dtype):
+def test_a_dtype_nobody_knows_is_refused(hf_folder, dtype):
     assert refused_header(hf_folder, {NAME: entry(dtype=dtype)}).field == f"tensor {NAME} dtype"
 
 
 @pytest.mark.parametrize(
     "shape", [None, 4, [-4], [4, 0], [4.0], [True], ["4"], [1 << 63], [1] * 9, [[4]], [None], {"0": 4}]
 )
-def test_a_shape_that_is_none(hf_folder, shape):
+def test_a_shape_that_is_none_is_refused(hf_folder, shape):
     assert refused_header(hf_folder, {NAME: entry(shape=shape)}).field == f"tensor {NAME} shape"
 
 
@@ -209,28 +209,28 @@ def test_a_shape_that_is_none(hf_folder, shape):
     [None, [0], [0, 16, 32], [-16, 0], [0.0, 16.0], [16, 0], [0, 15], [0, 1 << 64], ["0", "16"], "0,16", 16,
      [False, 16]],
 )  # fmt: skip
-def test_offsets_that_do_not_fit_the_shape(hf_folder, offsets):
+def test_offsets_that_do_not_fit_the_shape_are_refused(hf_folder, offsets):
     error = refused_header(hf_folder, {NAME: entry(data_offsets=offsets)})
     assert error.field == f"tensor {NAME} data_offsets"
 
 
-def test_a_shape_whose_product_overflows(hf_folder):
+def test_a_shape_whose_product_overflows_is_refused(hf_folder):
     item = entry(shape=[(1 << 63) - 1] * 8)
     assert refused_header(hf_folder, {NAME: item}).field == f"tensor {NAME} data_offsets"
 
 
-def test_data_cut_short(hf_folder):
+def test_data_cut_short_is_refused(hf_folder):
     assert "cut off" in str(refused_header(hf_folder, {NAME: entry()}, bytes(15)))
 
 
-def test_data_that_belongs_to_no_tensor(hf_folder):
+def test_data_that_belongs_to_no_tensor_is_refused(hf_folder):
     assert refused_header(hf_folder, {NAME: entry()}, bytes(20)).field == "data"
     assert refused_header(hf_folder, {}, bytes(20)).field == "data"
     gap = refused_header(hf_folder, {NAME: entry(data_offsets=[4, 20])}, bytes(20))
     assert gap.field == f"tensor {NAME} data_offsets"
 
 
-def test_tensors_that_share_data(hf_folder):
+def test_tensors_that_share_data_are_refused(hf_folder):
     error = refused_header(hf_folder, {NAME: entry(), "model.norm.weight": entry()})
     assert error.field == "tensor model.norm.weight data_offsets"
 
@@ -268,12 +268,12 @@ def test_a_weight_without_a_place_is_refused_and_not_ignored(hf_folder, family, 
     assert f"has no place in a {family} model" in message
 
 
-def test_one_weight_under_two_names(hf_folder):
+def test_one_weight_under_two_names_is_refused(hf_folder):
     hf_folder.config("llama").weights({"model.norm.weight": WEIGHT, "norm.weight": WEIGHT})
     assert "is the same weight as model.norm.weight" in str(refusal(hf_folder))
 
 
-def test_a_lone_file_without_its_config(hf_folder):
+def test_a_lone_file_without_its_config_is_refused(hf_folder):
     path = hf_folder.weights({NAME: WEIGHT}).path / "model.safetensors"
     assert refusal(hf_folder, path=path).field == "config.json"
 

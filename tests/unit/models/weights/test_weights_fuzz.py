@@ -127,7 +127,7 @@ def test_a_gguf_file_cut_at_every_byte_is_refused(tmp_path, gguf_bytes):
 
 
 @pytest.mark.parametrize("mutate", [flipped, overwritten])
-def test_a_gguf_file_with_a_wrong_byte_or_number_anywhere(tmp_path, gguf_bytes, mutate):
+def test_a_gguf_file_with_a_wrong_byte_or_number_anywhere_is_read_or_refused(tmp_path, gguf_bytes, mutate):
     n_header = len(gguf_bytes) - 80  # two tensors: 36 bytes, padding to 64, 16 bytes
     n_sound, n_refused = try_all(tmp_path / "model.gguf", mutate(gguf_bytes, n_header))
     assert n_sound > 50  # a changed value or letter is another sound file
@@ -135,7 +135,7 @@ def test_a_gguf_file_with_a_wrong_byte_or_number_anywhere(tmp_path, gguf_bytes, 
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_gguf_file_with_several_faults(tmp_path, gguf_bytes, seed):
+def test_a_gguf_file_with_several_faults_is_read_or_refused(tmp_path, gguf_bytes, seed):
     variants = scrambled(gguf_bytes, len(gguf_bytes) - 80, 500, seed)
     assert sum(try_all(tmp_path / "model.gguf", variants)) == 500
 
@@ -150,7 +150,9 @@ def test_a_safetensors_folder_cut_at_every_byte_is_refused(safetensors_folder, f
 
 
 @pytest.mark.parametrize("mutate", [flipped, overwritten])
-def test_a_safetensors_file_with_a_wrong_byte_or_number_anywhere(safetensors_folder, mutate):
+def test_a_safetensors_file_with_a_wrong_byte_or_number_anywhere_is_read_or_refused(
+    safetensors_folder, mutate
+):
     path = safetensors_folder.path / "model.safetensors"
     data = path.read_bytes()
     n_sound, n_refused = try_all(path, mutate(data, len(data) - 38))
@@ -159,7 +161,7 @@ def test_a_safetensors_file_with_a_wrong_byte_or_number_anywhere(safetensors_fol
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_safetensors_file_with_several_faults(safetensors_folder, seed):
+def test_a_safetensors_file_with_several_faults_is_read_or_refused(safetensors_folder, seed):
     path = safetensors_folder.path / "model.safetensors"
     data = path.read_bytes()
     variants = list(scrambled(data, len(data) - 38, 300, seed))
