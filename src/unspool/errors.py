@@ -9,6 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 
 
+def brief(value: object) -> str:
+    """A value as a message prints it: its repr on one line, never long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 class UnspoolError(Exception):
     """Base of every error that unspool raises on purpose."""
 

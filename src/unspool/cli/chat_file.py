@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unspool.cli.chat_session import ChatSession, Turn
-from unspool.errors import BadRequest, UnspoolError
+from unspool.errors import BadRequest, UnspoolError, brief
 
 FORMAT = "unspool-chat"
 VERSION = 1
@@ -122,6 +122,4 @@ def _turns(path: Path, messages: Any) -> list[Turn]:
 
 
 def _bad(path: Path, name: str, value: object, rule: str) -> BadRequest:
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return BadRequest(f"{path}: {name} is {shown} and {rule}", code="chat_file")
+    return BadRequest(f"{path}: {name} is {brief(value)} and {rule}", code="chat_file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, brief
 
 MAX_DEPTH = 64  # of JSON inside a message or a tool
 
@@ -56,7 +56,7 @@ def _check_message(message: object, where: str) -> dict[str, Any]:
     }
     role = plain.get("role")
     if not isinstance(role, str) or not role:
-        raise BadRequest(f"{where}.role must be text such as 'user', got {_shown(role)}")
+        raise BadRequest(f"{where}.role must be text such as 'user', got {brief(role)}")
     content = plain.get("content")
     if content is None:
         if role != "assistant" or not any(plain.get(key) for key in ("tool_calls", *REASONING_FIELDS)):
@@ -65,7 +65,7 @@ def _check_message(message: object, where: str) -> dict[str, Any]:
         for index, part in enumerate(content):
             _check_part(part, f"{where}.content[{index}]")
     elif not isinstance(content, str):
-        raise BadRequest(f"{where}.content must be text or a list of text parts, got {_shown(content)}")
+        raise BadRequest(f"{where}.content must be text or a list of text parts, got {brief(content)}")
     reasoning = next((plain[key] for key in REASONING_FIELDS if key in plain), None)
     return plain if reasoning is None else {"thinking": reasoning, **plain, "reasoning_content": reasoning}
 
@@ -76,7 +76,7 @@ def _check_part(part: Any, where: str) -> None:
         or part.get("type", "text") != "text"
         or not isinstance(part.get("text"), str)
     ):
-        raise BadRequest(f'{where} must be {{"type": "text", "text": ...}}, got {_shown(part)}')
+        raise BadRequest(f'{where} must be {{"type": "text", "text": ...}}, got {brief(part)}')
 
 
 def check_dicts(values: object, name: str) -> list[dict[str, Any]] | None:
@@ -120,8 +120,3 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {key: map_text(item, change) for key, item in value.items()}
     return value
-
-
-def _shown(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:60]}..."

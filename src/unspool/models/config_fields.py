@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unspool.errors import ModelFileError
+from unspool.errors import ModelFileError, brief
 
 _MISSING: Any = object()
 
@@ -109,6 +109,4 @@ class Fields:
 
 
 def _show(value: object) -> str:
-    """The value as a message prints it: one line, never long."""
-    text = repr(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return brief(value.tolist() if isinstance(value, np.ndarray | np.generic) else value)

@@ -9,12 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from unspool.errors import ModelFileError
-
-
-def _shown(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:80]}..."
+from unspool.errors import ModelFileError, brief
 
 
 class Fields:
@@ -35,13 +30,13 @@ class Fields:
         if value is None:
             self.fail(key, "is missing")
         if not isinstance(value, str):
-            self.fail(key, f"is {_shown(value)}, expected a string")
+            self.fail(key, f"is {brief(value)}, expected a string")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._values.get(key, default)
         if not isinstance(value, bool):
-            self.fail(key, f"is {_shown(value)}, expected true or false")
+            self.fail(key, f"is {brief(value)}, expected true or false")
         return value
 
     def token_id(self, key: str, vocab_size: int) -> int | None:
@@ -50,7 +45,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
-            self.fail(key, f"is {_shown(value)}, expected a token id")
+            self.fail(key, f"is {brief(value)}, expected a token id")
         if not 0 <= value < vocab_size:
             self.fail(key, f"is {value}, outside the vocabulary of {vocab_size} tokens")
         return value
@@ -60,11 +55,11 @@ class Fields:
         if value is None:
             self.fail(key, "is missing")
         if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-            self.fail(key, f"is {_shown(value)}, expected an array of strings")
+            self.fail(key, f"is {brief(value)}, expected an array of strings")
         items = list(value)
         if set(map(type, items)) - {str}:
             index, item = next((i, item) for i, item in enumerate(items) if type(item) is not str)
-            self.fail(f"{key}[{index}]", f"is {_shown(item)}, expected a string")
+            self.fail(f"{key}[{index}]", f"is {brief(item)}, expected a string")
         return items
 
     def numbers(self, key: str, n: int) -> npt.NDArray[Any] | None:
@@ -73,13 +68,13 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-            self.fail(key, f"is {_shown(value)}, expected an array of numbers")
+            self.fail(key, f"is {brief(value)}, expected an array of numbers")
         try:
             array = np.asarray(value)
         except (ValueError, OverflowError):  # lists of unequal lengths
             array = np.array(None)
         if array.ndim != 1 or array.dtype.kind not in "iuf":
-            self.fail(key, f"is {_shown(value)}, expected an array of numbers")
+            self.fail(key, f"is {brief(value)}, expected an array of numbers")
         if len(array) != n:
             self.fail(key, f"has {len(array)} entries for {n} tokens")
         return array
