@@ -71,15 +71,29 @@ void Forward::check(const Batch& b) {
   }
 }
 
-// Buffers only grow, and only here.
+// Query heads of one kv head, at most kMaxQueries at a time.
+static int head_chunks(const Instruction& op) {
+  const int group = op.n_heads / op.n_kv_heads;
+  return (group + kMaxQueries - 1) / kMaxQueries;
+}
+
+int Forward::whole_items(const Instruction& op) const {
+  return (int)blocks_.size() * op.n_kv_heads * head_chunks(op);
+}
+
+bool Forward::splits(const Instruction& op) const {
+  return max_segments_ > 1 && whole_items(op) < 4 * pool_.size();
+}
+
+// Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
 void Forward::prepare(const Batch& b) {
   if (b.n_rows > capacity_) {
-    capacity_ = b.n_rows;
+    const size_t n = (size_t)b.n_rows;
     for (size_t i = 0; i < data_.size(); ++i) {
       const Register& reg = network_.registers[i];
-      data_[i] = Memory(capacity_ * reg.stride * sizeof(float));
+      data_[i] = Memory(n * reg.stride * sizeof(float));
       if (!reg.quantized) continue;
-      const size_t groups = reg.stride / kGroup, n = (size_t)capacity_;
+      const size_t groups = reg.stride / kGroup;
       // Per row: quants, then scale, sum, wsum16 (two a group) and wsum32 (one a group).
       quantized_[i] = Memory(n * (reg.stride + groups * 7 * 4));
       Acts& a = acts_[i];
@@ -91,9 +105,10 @@ void Forward::prepare(const Batch& b) {
       a.sum = reinterpret_cast<int32_t*>(a.wsum32 + n * groups);
     }
     for (size_t i = 0; i < cos_.size(); ++i) {
-      cos_[i].resize(capacity_ * network_.ropes[i].inv_freq.size());
+      cos_[i].resize(n * network_.ropes[i].inv_freq.size());
       sin_[i].resize(cos_[i].size());
     }
+    capacity_ = b.n_rows;  // last: where memory runs out, the next plan finds the old capacity
   }
   if (pad_logits_) {
     const size_t bytes = (size_t)b.n_wanted * rows(kLogits).stride * sizeof(float);
@@ -111,6 +126,12 @@ void Forward::prepare(const Batch& b) {
           {first + i, std::min(block_rows_, n - i), b.n_past[s] + i, b.page_table + b.page_start[s]});
     max_segments_ = std::max(max_segments_, (b.n_past[s] + n - 1) / kSegment + 1);
   }
+  size_t floats = 0;  // of partial results, by the instruction that leaves most
+  for (const auto& op : network_.instructions)
+    if (op.kind == OpKind::kAttention && splits(op))
+      floats =
+          std::max(floats, (size_t)b.n_rows * op.n_heads * max_segments_ * partial_floats(kv_.head_padded));
+  if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
   const size_t n_counters = network_.instructions.size() * pool_.size();
   for (size_t i = 0; i < n_counters; ++i) next_[i].store(0, std::memory_order_relaxed);
 }
@@ -290,12 +311,6 @@ void Forward::row_op(const Instruction& op, int row) {
   if (op.quantize) kernels_.quantize(out, row, acts(op.out));
 }
 
-// Query heads of one kv head, at most kMaxQueries at a time.
-static int head_chunks(const Instruction& op) {
-  const int group = op.n_heads / op.n_kv_heads;
-  return (group + kMaxQueries - 1) / kMaxQueries;
-}
-
 void Forward::attention(const Instruction& op, std::atomic<int>& next, int thread) {
   int first, last;
   range(batch_->n_rows, thread, &first, &last);
@@ -311,17 +326,10 @@ void Forward::attention(const Instruction& op, std::atomic<int>& next, int threa
                         kv_.head(op.layer, 1, h) + page * kv_.page_values, position % kv_.page_size,
                         op.shape);
   }
-  const int whole = (int)blocks_.size() * op.n_kv_heads * head_chunks(op);
-  // Few queries over a long context are split by segment; the arithmetic is the same either way.
-  const bool split = max_segments_ > 1 && whole < 4 * pool_.size();
+  const bool split = splits(op);
   const int max_segments = split ? max_segments_ : 0;
-  if (split && thread == 0) {
-    const size_t floats =
-        (size_t)batch_->n_rows * op.n_heads * max_segments_ * partial_floats(kv_.head_padded);
-    if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
-  }
+  const int items = whole_items(op) * (split ? max_segments_ : 1);
   meet(thread);
-  const int items = split ? whole * max_segments_ : whole;
   for (int item; (item = next.fetch_add(1, std::memory_order_relaxed)) < items;)
     attend_item(op, item, max_segments);
   meet(thread);

@@ -56,6 +56,9 @@ class Forward {
   void meet(int thread);  // a barrier
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
+  int whole_items(const Instruction& op) const;  // of attention: (block, kv head, chunk of its heads)
+  // Few queries over a long context are split by segment; the arithmetic is the same either way.
+  bool splits(const Instruction& op) const;
   void attention(const Instruction& op, std::atomic<int>& next, int thread);
   void attend_item(const Instruction& op, int item, int max_segments);
   void select(const Instruction& op, int first, int last);
@@ -86,7 +89,7 @@ class Forward {
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   std::vector<Block> blocks_;
   int block_rows_ = 0, max_segments_ = 1;
-  Memory partial_;
+  Memory partial_;  // of split attention: [row][head][segment], partial_floats each
   // Work done of each instruction's ranges; those of one thread lie together.
   std::atomic<int>& counter(size_t index, int thread) {
     return next_[thread * network_.instructions.size() + index];

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -128,3 +131,45 @@ def test_a_head_past_the_limit_is_refused():
     source = tiny_source(TinySpec(head_dim=528))
     with pytest.raises(UnsupportedModel, match="heads have 528 values"):
         native(source)
+
+
+OUT_OF_MEMORY = """
+import pathlib, resource
+import numpy as np
+from random_plans import Part, make_plan
+from tiny_models import TinySpec, tiny_source
+from unspool.models.architectures import build_graph
+from unspool.models.config import read_config
+from unspool.runners.native import NativeRunner
+
+source = tiny_source(TinySpec(context_length=1 << 17))
+graph = build_graph(read_config(source), source)
+runner = NativeRunner(graph, source, n_pages=8192, page_size=16, n_threads=1)
+small = make_plan([Part([1, 2, 3], 0, [0])])
+before = runner.forward(small)
+n_rows = 100_000  # about 300 MB of registers
+large = make_plan([Part([1] * n_rows, 0, range(n_rows // 16))], [n_rows - 1])
+taken = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + (64 << 20), resource.RLIM_INFINITY))
+for _ in range(2):
+    try:
+        runner.forward(large)
+    except MemoryError:
+        print("no memory")
+print(np.array_equal(runner.forward(small), before))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the address space of a process")
+def test_a_plan_that_memory_does_not_hold_fails_each_time_and_changes_nothing():
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-c", OUT_OF_MEMORY],
+        env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split("\n")) == (0, ["no memory", "no memory", "True", ""]), (
+        done.stderr
+    )
