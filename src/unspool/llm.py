@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
-from unspool.engine.engine import Engine, check_context
+from unspool.engine.engine import Engine
 from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
 from unspool.engine.scheduler import Limits
 from unspool.engine.stream import EventStream, Streams
-from unspool.errors import BadRequest, CapacityError, TemplateError
-from unspool.kv.layout import KvLayout, pages_for
+from unspool.errors import BadRequest, TemplateError
+from unspool.loading import MIN_KV_TOKENS, check_settings, context_to_hold, make_runner, open_model
 from unspool.models.loader import LoadedModel
 from unspool.params import DecodingParams
-from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
+from unspool.runners.base import DEFAULT_PAGE_SIZE, Runner
 from unspool.types import Completion, Request
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 Message: TypeAlias = Mapping[str, Any]
 Tool: TypeAlias = Mapping[str, Any]
-
-MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
-MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
 
 
 class LLM:
@@ -56,19 +52,13 @@ class LLM:
         runner: str = "native",
         limits: Limits | None = None,
     ) -> None:
-        _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
-        if type(page_size) is not int or page_size < 1 or page_size & (page_size - 1):
-            raise BadRequest(f"page_size must be a power of two, got {page_size!r}", code="bad_page_size")
-        if runner not in RUNNERS:
-            raise BadRequest(f"runner must be one of {', '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
-        if runner == "reference" and threads is not None:
-            raise BadRequest("the reference runner has no threads; leave threads out", code="bad_threads")
-        self._loaded: LoadedModel | None = LoadedModel(_find(model))
+        check_settings(runner, threads, context_length, kv_tokens, page_size)
+        self._loaded: LoadedModel | None = open_model(model)
         try:
-            context_length = _context_length(self._loaded, context_length, kv_tokens)
+            context_length = context_to_hold(self._loaded, context_length, kv_tokens)
             if kv_tokens is None:
                 kv_tokens = max(context_length, MIN_KV_TOKENS)
-            built = _make_runner(runner, self._loaded, kv_tokens, page_size, threads)
+            built = make_runner(runner, self._loaded, kv_tokens, page_size, threads)
             self._assemble(built, self._loaded.tokenizer, None, context_length, limits)
         except BaseException:
             self._loaded.close()
@@ -265,72 +255,3 @@ class LLM:
         finally:
             for stream in streams:
                 stream.close()
-
-
-def _find(model: str | Path) -> Path:
-    """A Path is a path, even where a model of that name is in the catalogue."""
-    from unspool.models import catalogue
-
-    return catalogue.resolve(os.path.join(os.curdir, model) if isinstance(model, Path) else model)
-
-
-def _context_length(loaded: LoadedModel, asked: int | None, kv_tokens: int | None) -> int:
-    """The context as asked, or the model's own as far as one sequence of it fits into memory."""
-    own = loaded.graph.context_length
-    if asked is not None:
-        check_context(asked, own)
-        return asked
-    memory = _memory_bytes()
-    if kv_tokens is not None or memory is None:
-        return own
-    free = memory - sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
-    return min(own, max(free // _layout(loaded, 1).token_bytes, MIN_KV_TOKENS))
-
-
-def _memory_bytes() -> int | None:
-    """Memory of this machine; None where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def _layout(loaded: LoadedModel, page_size: int) -> KvLayout:
-    graph = loaded.graph
-    return KvLayout(graph.n_layers, graph.n_kv_heads, graph.head_dim, page_size)
-
-
-def _make_runner(
-    name: str, loaded: LoadedModel, kv_tokens: int, page_size: int, threads: int | None
-) -> Runner:
-    graph, source = loaded.graph, loaded.source
-    n_pages = pages_for(kv_tokens, page_size)
-    if n_pages > MAX_PAGES:
-        raise BadRequest(
-            f"kv_tokens must be at most {MAX_PAGES * page_size} with pages of {page_size}, got {kv_tokens}",
-            code="bad_kv_tokens",
-        )
-    try:
-        if name == "reference":
-            from unspool.runners.reference import ReferenceRunner
-
-            return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
-        from unspool.runners.native import NativeRunner
-
-        return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
-    except MemoryError:
-        gigabytes = _layout(loaded, page_size).page_bytes * n_pages / 1e9
-        raise CapacityError(
-            f"memory ran out while loading {loaded.path}: the KV cache of {kv_tokens} tokens takes "
-            f"{gigabytes:.1f} GB beside the weights; give a smaller context_length (--context) or kv_tokens",
-            code="out_of_memory",
-        ) from None
-
-
-def _check_counts(**counts: Any) -> None:
-    for name, value in counts.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise BadRequest(
-                f"{name} must be a whole number, at least 1, got {value!r}; leave it out for the default",
-                code=f"bad_{name}",
-            )

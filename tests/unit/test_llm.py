@@ -312,8 +312,8 @@ def test_a_cache_past_all_memory_is_refused_in_one_line(model, monkeypatch):
 
 
 def test_a_context_past_the_memory_is_cut_to_what_fits(model, monkeypatch):
-    monkeypatch.setattr("unspool.llm.MIN_KV_TOKENS", 64)
-    monkeypatch.setattr("unspool.llm._memory_bytes", lambda: 0)
+    monkeypatch.setattr("unspool.loading.MIN_KV_TOKENS", 64)
+    monkeypatch.setattr("unspool.loading._memory_bytes", lambda: 0)
     with LLM(model) as cut:
         assert cut.context_length == 64
         assert cut.runner.n_pages == 2
@@ -323,7 +323,7 @@ def test_a_context_past_the_memory_is_cut_to_what_fits(model, monkeypatch):
         )
     with LLM(model, context_length=100) as asked:
         assert asked.context_length == 100
-    monkeypatch.setattr("unspool.llm._memory_bytes", lambda: None)
+    monkeypatch.setattr("unspool.loading._memory_bytes", lambda: None)
     with LLM(model) as whole:
         assert whole.context_length == 128
 
