@@ -76,7 +76,7 @@ help:  ## print this list
 	@touch $@
 
 .venv/.package: .venv/.tools pyproject.toml $(NATIVE_SOURCES)
-	@echo "building and installing unspool"
+	@echo "building and installing unspool (some minutes the first time)"
 	@$(BUILD) .
 	@touch $@
 
