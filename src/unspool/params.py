@@ -51,7 +51,7 @@ RANGES: Final[Mapping[str, Range]] = {
         True,
         1,
         None,
-        "None writes to the end of the context; to count a prompt's tokens use tokenize",
+        "None writes to the end of the context; to count a prompt's tokens use LLM.tokenize",
         optional=True,
     ),
 }

@@ -98,4 +98,6 @@ def _usage_line(error: Any) -> str:
     message = error.format_message().strip()
     if not message:  # help was already printed because no command was given
         message = "no command given"
+    if "unexpected extra argument" in message and where == "unspool run":
+        message = f"{message}; put a prompt of several words in quotes"
     return f"{message.rstrip('.')}; see `{where} --help`"

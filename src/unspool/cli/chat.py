@@ -64,15 +64,16 @@ def chat(
     message or a command, answers go to standard output, and the first error ends the script.
     """
     typed = options.typed_values(
-        max_tokens,
         ignore_eos,
         stop,
+        max_tokens=max_tokens,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
         min_p=min_p,
         seed=seed,
     )
+    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_session import ChatSession
     from unspool.cli.line_editor import terminal_lines
@@ -86,7 +87,7 @@ def chat(
         session.params = session.params.replace(**typed)
         session.system = session.system if system is None else system
     options.note_unused(session.params, quiet=quiet)
-    llm = load_llm(model, threads=threads, context=context, runner=runner, quiet=quiet)
+    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
     try:
         if not can_chat(llm):
             raise TemplateError(

@@ -10,6 +10,7 @@ from typing import Literal
 from unspool.cli import chat_file
 from unspool.cli.chat_session import ChatSession, expand_path
 from unspool.cli.figures import figures_line
+from unspool.cli.options import with_defaults
 from unspool.errors import BadRequest
 
 
@@ -54,13 +55,14 @@ def _set(session: ChatSession, argument: str) -> Outcome:
     if not name:
         return Outcome("\n".join(f"{key} = {_shown(held)}" for key, held in values.items()))
     name = name.replace("-", "_")
-    if value:
-        session.set_param(name, value)
-        values = session.params.to_dict()
-    elif name not in values:
-        session.set_param(name, "default")  # raises, and suggests the nearest name
+    if not value and name in values:
+        return Outcome(f"{name} = {_shown(values[name])}")
+    session.set_param(name, value or "default")  # a name that is not there raises, and suggests the nearest
+    values = session.params.to_dict()
+    # A default that nobody typed needs no excuse.
+    defaults = with_defaults({}).to_dict()
+    unused = [held for held in session.params.unused() if held == name or values[held] != defaults[held]]
     text = f"{name} = {_shown(values[name])}"
-    unused = session.params.unused()
     return Outcome(text + (f"\nat temperature 0 these change nothing: {', '.join(unused)}" if unused else ""))
 
 
@@ -83,7 +85,7 @@ def _save(session: ChatSession, argument: str) -> Outcome:
 def _load(session: ChatSession, argument: str) -> Outcome:
     path = expand_path(argument)
     other = chat_file.load(session, path)
-    text = f"loaded {_turns(len(session.turns))} from {path}"
+    text = f"loaded {_turns(len(session.turns))} from {path}, with the system message and parameters"
     if other is not None:
         text += f"\nit was written with {other}; {session.model} goes on"
     return Outcome(text)
@@ -123,7 +125,8 @@ def _stats(session: ChatSession, _argument: str) -> Outcome:
     if session.last is None:
         return Outcome("no complete answer yet")
     return Outcome(
-        f"{session.n_answers} answers, {session.n_prompt_tokens} prompt and "
+        f"{session.n_answers} complete answer{'' if session.n_answers == 1 else 's'}, "
+        f"{session.n_prompt_tokens} prompt and "
         f"{session.n_completion_tokens} answer tokens\nlast: {figures_line(session.last)}"
     )
 

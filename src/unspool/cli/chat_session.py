@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -131,6 +132,8 @@ def parse_value(name: str, text: str) -> Any:
     """A parameter's value as typed: a number, true, false, none, a JSON list or string, or bare text."""
     if text.lower() in ("none", "true", "false") and name != "stop":
         return {"none": None, "true": True, "false": False}[text.lower()]
+    if name != "stop" and not isinstance(number := number_or_text(text), str):
+        return number
     try:
         value = json.loads(text)
     except ValueError:

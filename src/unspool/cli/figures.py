@@ -38,7 +38,7 @@ def _reason(event: Event) -> str:
         return f"stop text {event.stop!r}"
     if event.finish_reason == "stop":
         return "end of text" if event.stop is None else f"end of text (token {event.stop})"
-    return str(event.finish_reason)
+    return "token limit" if event.finish_reason == "length" else str(event.finish_reason)
 
 
 def _tokens(n: int) -> str:

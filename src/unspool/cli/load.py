@@ -18,11 +18,6 @@ def load_llm(
 
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
-    for name, value in (("--threads", threads), ("--context", context)):
-        if value is not None and value < 1:
-            raise BadRequest(
-                f"{name} must be a whole number, at least 1, got {value}", code=f"bad_{name.strip('-')}"
-            )
     from unspool.cli.progress import pull_progress
     from unspool.models import catalogue
 

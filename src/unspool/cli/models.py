@@ -82,7 +82,7 @@ def show(
     if as_json:
         print(json.dumps(facts, indent=2))
         return
-    _print_table([(name.replace("_", " "), _shown(name, value)) for name, value in facts.items()])
+    _print_table([(_label(name), _shown(name, value)) for name, value in facts.items()])
 
 
 @app.command("remove")
@@ -109,6 +109,10 @@ def remove(
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:.2f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
+def _label(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ")  # the value names its unit
 
 
 def _shown(name: str, value: Any) -> str:

@@ -1,7 +1,8 @@
 """Options that several commands share, and how they become DecodingParams.
 
 An option left out is None here, so that what the user typed can be told from a default: a value that
-was typed and cannot matter is pointed out, a default is not.
+was typed and cannot matter is pointed out, a default is not. Numbers arrive as the text that was typed:
+the parameters themselves say what is wrong with one, in the words that Python and `/set` use too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unspool.cli.text import checked
+from unspool.cli.text import checked, number_or_text
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ Model = Annotated[
     ),
 ]
 Threads = Annotated[
-    int | None,
+    str | None,
     typer.Option(metavar="N", help="Threads to compute with. [default: all cores]", rich_help_panel=_WHERE),
 ]
 Context = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         metavar="N",
         help="Longest sequence in tokens, prompt included. [default: the model's, within memory]",
@@ -65,7 +66,7 @@ MaxTokens = Annotated[
     ),
 ]
 Temperature = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         metavar="T",
         help=f"Logits are divided by T; 0 always takes the likeliest token. [default: {DEFAULT_TEMPERATURE}]",
@@ -73,13 +74,13 @@ Temperature = Annotated[
     ),
 ]
 TopK = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         metavar="K", help="Keep the K likeliest tokens; 0 is off. [default: 0]", rich_help_panel=_HOW
     ),
 ]
 TopP = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         metavar="P",
         help=f"Keep the likeliest tokens until their mass reaches P; 1 is off. [default: {DEFAULT_TOP_P}]",
@@ -87,7 +88,7 @@ TopP = Annotated[
     ),
 ]
 MinP = Annotated[
-    float | None,
+    str | None,
     typer.Option(
         metavar="P",
         help="Keep tokens with at least this share of the largest probability; 0 is off. [default: 0]",
@@ -95,7 +96,7 @@ MinP = Annotated[
     ),
 ]
 Seed = Annotated[
-    int | None,
+    str | None,
     typer.Option(
         metavar="N",
         help="The same seed repeats the same text. [default: fresh, and reported at the end]",
@@ -112,13 +113,13 @@ IgnoreEos = Annotated[
 ]
 
 
-def typed_values(
-    max_tokens: str | None, ignore_eos: bool, stop: list[str] | None, **given: float | None
-) -> dict[str, Any]:
+def typed_values(ignore_eos: bool, stop: list[str] | None, **numbers: str | None) -> dict[str, Any]:
     """Names and values of the decoding parameters that were typed. Raises BadRequest."""
-    values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if max_tokens is not None:
-        values["max_tokens"] = _max_tokens(max_tokens)
+    values: dict[str, Any] = {
+        name: None if text.lower() == "none" else number_or_text(text)
+        for name, text in numbers.items()
+        if text is not None
+    }
     if stop:
         values["stop"] = tuple(checked(text, "--stop") for text in stop)
     if ignore_eos:
@@ -142,12 +143,13 @@ def note_unused(params: DecodingParams, *, quiet: bool) -> None:
         print(f"note: at temperature 0 these change nothing: {', '.join(params.unused())}", file=sys.stderr)
 
 
-def _max_tokens(text: str) -> int | None:
-    if text.lower() == "none":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise BadRequest(
-            f"--max-tokens must be a whole number, at least 1, or none, got {text!r}", code="bad_max_tokens"
-        ) from None
+def count(name: str, text: str | None) -> int | None:
+    """An option that counts something. Raises BadRequest."""
+    value = None if text is None else number_or_text(text)
+    if value is None or (isinstance(value, int) and value >= 1):
+        return value
+    shown = repr(value) if isinstance(value, str) else value
+    raise BadRequest(
+        f"{name} must be a whole number, at least 1, got {shown}; leave it out for the default",
+        code=f"bad_{name.strip('-')}",
+    )

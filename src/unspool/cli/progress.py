@@ -45,7 +45,7 @@ class _Log:
         self._last_phase = status.phase
         says = {
             "waiting": f"waiting: {status.detail}",
-            "downloading": f"pulling {self._name} ({status.n_total_bytes / 1e6:.0f} MB)",
+            "downloading": f"pulling {self._name}: {status.n_total_bytes / 1e6:,.0f} MB to download",
             "checking": f"checking {self._name}",
             "done": f"{self._name} is in {status.detail}",
         }

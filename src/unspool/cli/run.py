@@ -71,9 +71,9 @@ def run(
     is continued as it stands. One newline at the end of standard input is dropped.
     """
     typed = options.typed_values(
-        max_tokens,
         ignore_eos,
         stop,
+        max_tokens=max_tokens,
         temperature=temperature,
         top_k=top_k,
         top_p=top_p,
@@ -81,6 +81,7 @@ def run(
         seed=seed,
     )
     params = options.with_defaults(typed)
+    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     text = read_prompt(prompt)
@@ -88,7 +89,7 @@ def run(
     options.note_unused(params, quiet=quiet)
     from unspool.cli.load import load_llm
 
-    llm = load_llm(model, threads=threads, context=context, runner=runner, quiet=quiet)
+    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
     try:
         events, used_template = start(llm, text, raw=raw, system=system, params=params, quiet=quiet)
         if as_json:

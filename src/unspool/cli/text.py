@@ -26,6 +26,16 @@ def checked(text: str, what: str) -> str:
     return text
 
 
+def number_or_text(text: str) -> int | float | str:
+    """What was typed as a number where it is one; other text comes back for its reader to refuse."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def decoded(data: bytes) -> str:
     """Standard input as text. Raises BadRequest."""
     try:

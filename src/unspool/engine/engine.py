@@ -64,7 +64,8 @@ class Engine:
         if n_room < 1:
             raise ContextOverflow(
                 f"the prompt has {n_prompt} tokens and the context {self.context_length}, of which at least "
-                "one is for the answer; shorten the prompt, or load the model with a longer context_length"
+                "one is for the answer; shorten the prompt, or raise context_length (--context) if the model "
+                "has room"
             )
         params = request.params
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)

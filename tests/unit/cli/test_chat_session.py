@@ -154,8 +154,13 @@ def test_set_alone_shows_all_and_with_a_name_shows_one(session) -> None:
     assert handle(session, "/set seed").text == "seed = none"
 
 
-def test_set_says_what_cannot_matter(session) -> None:
+def test_set_says_what_was_typed_and_cannot_matter(session) -> None:
+    assert handle(session, "/set temperature 0").text == "temperature = 0.0"  # top_p is the default
+    assert "change nothing: top_p" in handle(session, "/set top_p 0.9").text
+    handle(session, "/set temperature 1")
+    handle(session, "/set top_p 0.5")
     assert "change nothing: top_p" in handle(session, "/set temperature 0").text
+    assert handle(session, "/set top_k").text == "top_k = 0"
 
 
 @pytest.mark.parametrize(
@@ -209,7 +214,7 @@ def test_stats_add_up(session, fake_llm) -> None:
     talk(session, fake_llm, "One")
     talk(session, fake_llm, "Two")
     text = handle(session, "/stats").text
-    assert "2 answers, 14 prompt and 6 answer tokens" in text
+    assert "2 complete answers, 14 prompt and 6 answer tokens" in text
     assert "last: prompt: 7 tokens" in text
 
 
@@ -220,6 +225,8 @@ def test_exit_leaves(session, line: str) -> None:
 
 def test_values_are_numbers_words_or_text() -> None:
     assert parse_value("x", "1e-1") == 0.1
+    assert parse_value("x", ".5") == 0.5
+    assert parse_value("stop", "5") == "5"
     assert parse_value("x", "False") is False
     assert parse_value("stop", "true") == "true"
 
@@ -233,7 +240,8 @@ def test_what_is_saved_is_loaded_again(session, fake_llm, tmp_path: Path) -> Non
     assert handle(session, f"/save {path}").text == f"saved 1 turn to {path}"
     assert [p.name for p in tmp_path.iterdir()] == ["my chat.json"]
     other = ChatSession("some-model", DecodingParams())
-    assert handle(other, f"/load {path}").text == f"loaded 1 turn from {path}"
+    said = handle(other, f"/load {path}").text
+    assert said == f"loaded 1 turn from {path}, with the system message and parameters"
     assert (other.turns, other.system, other.params) == (session.turns, session.system, session.params)
 
 

@@ -56,7 +56,11 @@ def test_list_as_json_is_for_programs(unspool, tiny) -> None:
 def test_pull_prints_the_path_and_logs_a_line_a_phase(unspool, tiny) -> None:
     ran = unspool("models", "pull", "tiny")
     assert ran.out == f"{tiny.file}\n"
-    assert ran.err.splitlines() == ["pulling tiny (0 MB)", "checking tiny", f"tiny is in {tiny.file}"]
+    assert ran.err.splitlines() == [
+        "pulling tiny: 0 MB to download",
+        "checking tiny",
+        f"tiny is in {tiny.file}",
+    ]
     again = unspool("models", "pull", "tiny")
     assert again.err.splitlines() == ["checking tiny", f"tiny is in {tiny.file}"]
 
@@ -107,7 +111,7 @@ def test_run_pulls_what_is_missing_and_loads_it(unspool, tiny, monkeypatch: pyte
     assert tiny.file.read_bytes() == tiny.content
     assert ran.exit_code == 1
     assert ran.err.splitlines() == [
-        "pulling tiny (0 MB)",
+        "pulling tiny: 0 MB to download",
         "checking tiny",
         f"tiny is in {tiny.file}",
         f"error: {tiny.file}: magic: is noise",
@@ -120,7 +124,8 @@ def test_show_of_a_name_that_is_not_installed_tells_what_is_known(unspool, tiny)
     assert facts["sha256"].startswith("b179c952")
     shown = unspool("models", "show", "smollm2-135m").out
     assert "98 MB (98,362,432 bytes)" in shown
-    assert "chat template   yes" in shown
+    assert "chat template  yes" in shown
+    assert "download       93 MB (92,871,040 bytes)" in shown
 
 
 def write_gguf(path: Path) -> None:

@@ -83,6 +83,11 @@ def test_max_tokens_none_writes_to_the_end_of_the_context(unspool, fake_llm) -> 
     assert fake_llm.chats[0][1].max_tokens is None
 
 
+def test_a_seed_of_none_draws_a_fresh_one(unspool, fake_llm) -> None:
+    assert unspool("run", "Hi", "--seed", "None").exit_code == 0
+    assert fake_llm.chats[0][1].seed is None
+
+
 def test_what_cannot_matter_at_temperature_0_is_pointed_out_if_it_was_typed(unspool, fake_llm) -> None:
     assert "note" not in unspool("run", "Hi", "--temperature", "0").err
     ran = unspool("run", "Hi", "--temperature", "0", "--top-p", "0.5", "--seed", "1")
@@ -104,7 +109,7 @@ def test_json_is_one_object_with_text_ids_usage_and_parameters(unspool, fake_llm
 
 @pytest.mark.parametrize(
     ("stop", "reason", "said"),
-    [("END", "stop", "stop text 'END'"), (None, "stop", "end of text"), (None, "length", "end: length")],
+    [("END", "stop", "stop text 'END'"), (None, "stop", "end of text"), (None, "length", "end: token limit")],
 )
 def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, said) -> None:
     fake_llm.stop, fake_llm.finish_reason = stop, reason
@@ -127,11 +132,21 @@ def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, sai
         (("run", "Hi", "--max-tokens", "many"), None, "got 'many'"),
         (("run", "Hi", "--top-p", "1.4"), None, "top_p must be a number in (0, 1], got 1.4"),
         (("run", "Hi", "--temperature", "nan"), None, "temperature must be"),
-        (("run", "Hi", "--temperature", "hot"), None, "see `unspool run --help`"),
+        (
+            ("run", "Hi", "--temperature", "hot"),
+            None,
+            "temperature must be a number in [0, 100], got 'hot'; 0 is",
+        ),
+        (("run", "Hi", "--top-k", "1.5"), None, "top_k must be a whole number at least 0, got 1.5"),
+        (("run", "Hi", "--seed", "x"), None, "or None, got 'x'; None draws a fresh seed"),
+        (("run", "Hi", "--min-p", "none"), None, "min_p must be a number in [0, 1], got None"),
+        (("run", "Hi", "--threads", "two"), None, "--threads must be a whole number, at least 1, got 'two'"),
+        (("run", "Hi", "--threads", "0"), None, "--threads must be a whole number, at least 1, got 0"),
+        (("chat", "--context", "1.5"), None, "--context must be a whole number, at least 1, got 1.5"),
         (("run", "Hi", "--system", "\udcff"), None, "--system is not valid UTF-8"),
         (("run", "Hi", "--raw", "--system", "x"), None, "--system needs the chat template"),
         (("run", "Hi", "--stop", ""), None, "each stop must be a non-empty string"),
-        (("run", "Hi", "there"), None, "see `unspool run --help`"),
+        (("run", "Hi", "there"), None, "put a prompt of several words in quotes; see `unspool run --help`"),
         (("run", "Hi", "--nonsense"), None, "--nonsense"),
         (("walk",), None, "see `unspool --help`"),
     ],
