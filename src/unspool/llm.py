@@ -11,7 +11,7 @@ from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch,
 from unspool.engine.scheduler import Limits
 from unspool.engine.stream import EventStream, Streams
 from unspool.errors import BadRequest, TemplateError
-from unspool.loading import MIN_KV_TOKENS, check_settings, context_to_hold, make_runner, open_model
+from unspool.loading import check_settings, make_runner, open_model, room_for
 from unspool.models.loader import LoadedModel
 from unspool.params import DecodingParams
 from unspool.runners.base import DEFAULT_PAGE_SIZE, Runner
@@ -55,9 +55,7 @@ class LLM:
         check_settings(runner, threads, context_length, kv_tokens, page_size)
         self._loaded: LoadedModel | None = open_model(model)
         try:
-            context_length = context_to_hold(self._loaded, context_length, kv_tokens)
-            if kv_tokens is None:
-                kv_tokens = max(context_length, MIN_KV_TOKENS)
+            context_length, kv_tokens = room_for(self._loaded, context_length, kv_tokens)
             built = make_runner(runner, self._loaded, kv_tokens, page_size, threads)
             self._assemble(built, self._loaded.tokenizer, None, context_length, limits)
         except BaseException:

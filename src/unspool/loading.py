@@ -38,17 +38,20 @@ def open_model(model: str | Path) -> LoadedModel:
     return LoadedModel(catalogue.resolve(spec))
 
 
-def context_to_hold(loaded: LoadedModel, asked: int | None, kv_tokens: int | None) -> int:
-    """The context as asked, or the model's own as far as one sequence of it fits into memory."""
+def room_for(loaded: LoadedModel, context_length: int | None, kv_tokens: int | None) -> tuple[int, int]:
+    """The context and the tokens of the cache: as asked, or what a model of that size needs.
+
+    A context that was not asked for is the model's own, as far as one sequence of it fits into memory.
+    """
     own = loaded.graph.context_length
-    if asked is not None:
-        check_context(asked, own)
-        return asked
-    memory = _memory_bytes()
-    if kv_tokens is not None or memory is None:
-        return own
-    free = memory - sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
-    return min(own, max(free // _layout(loaded, 1).token_bytes, MIN_KV_TOKENS))
+    if context_length is not None:
+        check_context(context_length, own)
+    elif kv_tokens is not None or (memory := _memory_bytes()) is None:
+        context_length = own
+    else:
+        free = memory - sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
+        context_length = min(own, max(free // _layout(loaded, 1).token_bytes, MIN_KV_TOKENS))
+    return context_length, max(context_length, MIN_KV_TOKENS) if kv_tokens is None else kv_tokens
 
 
 def _memory_bytes() -> int | None:
