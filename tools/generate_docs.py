@@ -166,8 +166,9 @@ def command_line() -> str:
         for option in command.params:
             metavar = option.metavar or ""
             if option.param_type_name == "argument":
-                words.append(metavar or option.name.upper())
-                names = f"`{metavar or option.name.upper()}`"
+                names = f"{metavar or option.name.upper()}{'...' if option.nargs == -1 else ''}"
+                words.append(names)
+                names = f"`{names}`"
             else:
                 flag = ", ".join(f"`{name}`" for name in [*option.opts, *option.secondary_opts])
                 names = f"{flag} `{metavar}`" if metavar else flag

@@ -52,14 +52,14 @@ def run_command(arguments: Sequence[str]) -> int:
         # A terminal that cannot show a character gets an escape instead of a traceback.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    command = typer.main.get_command(app)
     try:
-        command = typer.main.get_command(app)
         exit_code = command.main(list(arguments), prog_name="unspool", standalone_mode=False)
         sys.stdout.flush()
     except UnspoolError as error:
         return _fail(str(error), error.exit_code)
     except _USAGE_ERROR as error:
-        return _fail(_usage_line(error), error.exit_code)
+        return _fail(_usage_line(error, _command_path(command, arguments)), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except SystemExit as leave:
@@ -92,9 +92,18 @@ def _fail(message: str, exit_code: int) -> int:
     return exit_code
 
 
-def _usage_line(error: Any) -> str:
-    context = getattr(error, "ctx", None)
-    where = context.command_path if context is not None else "unspool"
+def _command_path(command: Any, arguments: Sequence[str]) -> str:
+    """The command whose help is wanted: the words up to the first that is no command's name."""
+    path = "unspool"
+    for word in arguments:
+        command = getattr(command, "commands", {}).get(word)
+        if command is None:
+            break
+        path += f" {word}"
+    return path
+
+
+def _usage_line(error: Any, where: str) -> str:
     message = error.format_message().strip()
     if not message:  # help was already printed because no command was given
         message = "no command given"

@@ -51,7 +51,7 @@ def list_models(as_json: AsJson = False) -> None:
 @app.command("pull")
 def pull(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Catalogue names, or hf:org/repo[/file].")
+        list[str], typer.Argument(metavar="NAME", help="Catalogue names, or hf:org/repo[/file].")
     ],
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:

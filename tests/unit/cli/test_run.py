@@ -148,6 +148,9 @@ def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, sai
         (("run", "Hi", "--stop", ""), None, "each stop must be a non-empty string"),
         (("run", "Hi", "there"), None, "put a prompt of several words in quotes; see `unspool run --help`"),
         (("run", "Hi", "--nonsense"), None, "--nonsense"),
+        (("run", "Hi", "--seed"), None, "requires an argument; see `unspool run --help`"),
+        (("models", "show"), None, "see `unspool models show --help`"),
+        (("models", "lost"), None, "Did you mean 'list'?; see `unspool models --help`"),
         (("walk",), None, "see `unspool --help`"),
     ],
 )
