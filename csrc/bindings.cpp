@@ -126,15 +126,15 @@ class Engine {
     if (!forward_) throw std::invalid_argument("forward: call finish first");
     if (seq_start.size() != n_past.size() + 1 || page_start.size() != seq_start.size())
       throw std::invalid_argument("plan: lengths of seq_start, n_past and page_start");
-    const Batch batch = {(int)token_ids.size(),  (int)n_past.size(), (int)logits_rows.size(),
-                         (int)page_table.size(), token_ids.data(),   seq_start.data(),
-                         n_past.data(),          page_table.data(),  page_start.data(),
-                         logits_rows.data()};
+    const Plan plan = {(int)token_ids.size(),  (int)n_past.size(), (int)logits_rows.size(),
+                       (int)page_table.size(), token_ids.data(),   seq_start.data(),
+                       n_past.data(),          page_table.data(),  page_start.data(),
+                       logits_rows.data()};
     float* logits;
     auto out = new_array(logits_rows.size(), network_.vocab_size, &logits);
     {
       nb::gil_scoped_release release;
-      forward_->run(batch, logits);
+      forward_->run(plan, logits);
     }
     return out;
   }

@@ -1,4 +1,4 @@
-// One forward pass of a network over a ragged batch, and the storage of K and V.
+// One forward pass of a network over the rows of a plan, and the storage of K and V.
 #pragma once
 #include <stdint.h>
 
@@ -8,14 +8,9 @@
 
 #include "ahead.h"
 #include "network.h"
+#include "plan.h"
 
 namespace unspool {
-
-// Mirrors types.Plan: R rows, B sequences, W wanted rows, P page-table entries (n_table).
-struct Batch {
-  int n_rows, n_sequences, n_wanted, n_table;
-  const int32_t *token_ids, *seq_start, *n_past, *page_table, *page_start, *logits_rows;
-};
 
 // Pages of all layers: a page is [layer][K or V][kv head][head_padded * page_size] float16 values.
 struct KvStore {
@@ -36,8 +31,8 @@ class Forward {
  public:
   Forward(const Network& network, const Kernels& kernels, Pool& pool, KvStore& kv);
 
-  // logits: (W, V). Throws std::invalid_argument when the batch names a token, page or row out of range.
-  void run(const Batch& batch, float* logits);
+  // logits: (W, V). Throws std::invalid_argument when the plan names a token, page or row out of range.
+  void run(const Plan& plan, float* logits);
 
  private:
   // Up to kMaxQueries / (heads a kv head) consecutive rows of one sequence.
@@ -46,8 +41,7 @@ class Forward {
     const int32_t* pages;
   };
 
-  void check(const Batch& batch);
-  void prepare(const Batch& batch);
+  void prepare(const Plan& plan);
   void walk(int thread);
   void execute(size_t index, int thread);
   void linear(const Instruction& op, size_t index, int thread);
@@ -66,21 +60,19 @@ class Forward {
 
   Rows rows(int reg) const;
   const Acts& acts(int reg) const { return acts_[reg]; }
-  int row_count(const Instruction& op) const { return op.selected ? batch_->n_wanted : batch_->n_rows; }
+  int row_count(const Instruction& op) const { return op.selected ? plan_->n_wanted : plan_->n_rows; }
   void range(int n, int thread, int* first, int* last) const;
 
   const Network& network_;
   const Kernels& kernels_;
   Pool& pool_;
   KvStore& kv_;
+  PlanCheck check_;
 
-  const Batch* batch_ = nullptr;
+  const Plan* plan_ = nullptr;
   float* logits_ = nullptr;
   Memory padded_logits_;  // when the vocabulary is no multiple of 16
   bool pad_logits_ = false;
-
-  std::vector<int64_t> written_;  // (n_pages,) the epoch in which a plan last wrote the page
-  int64_t epoch_ = 0;
 
   int capacity_ = 0;  // rows the buffers hold
   std::vector<Memory> data_, quantized_;
