@@ -1,6 +1,6 @@
-"""Hugging Face parameter names to GGUF names, one table a family.
+"""Hugging Face parameter names to GGUF names, one table a model_type.
 
-A name without a place in its family's table is refused, not ignored: it would be a weight of the model
+A name without a place in its model_type's table is refused, not ignored: it would be a weight of the model
 that the network does not use. GGUF names are those of the gguf package's `TENSOR_NAMES`.
 """
 
@@ -34,7 +34,7 @@ _HEAD_NORMS = {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_no
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Checkpoint:
     """How the checkpoints of one `model_type` name and store their weights."""
 
     linears: dict[str, str]  # within a layer, may have a bias
@@ -43,17 +43,17 @@ class Family:
     other_parts: tuple[str, ...] = ()  # prefixes of what is not the language model
 
 
-_LLAMA = Family(_ATTENTION | _MLP, _PRE_NORMS)
-_GEMMA3 = Family(_ATTENTION | _MLP, _SANDWICH_NORMS | _HEAD_NORMS, norm_offset=1.0)
+_LLAMA = Checkpoint(_ATTENTION | _MLP, _PRE_NORMS)
+_GEMMA3 = Checkpoint(_ATTENTION | _MLP, _SANDWICH_NORMS | _HEAD_NORMS, norm_offset=1.0)
 
-FAMILIES: dict[str, Family] = {
+CHECKPOINTS: dict[str, Checkpoint] = {
     "llama": _LLAMA,
     "mistral": _LLAMA,
     "qwen2": _LLAMA,
-    "qwen3": Family(_ATTENTION | _MLP, _PRE_NORMS | _HEAD_NORMS),
-    "gemma2": Family(_ATTENTION | _MLP, _SANDWICH_NORMS, norm_offset=1.0),
+    "qwen3": Checkpoint(_ATTENTION | _MLP, _PRE_NORMS | _HEAD_NORMS),
+    "gemma2": Checkpoint(_ATTENTION | _MLP, _SANDWICH_NORMS, norm_offset=1.0),
     "gemma3_text": _GEMMA3,
-    "gemma3": Family(  # the language model inside the one that also sees pictures
+    "gemma3": Checkpoint(  # the language model inside the one that also sees pictures
         _GEMMA3.linears,
         _GEMMA3.norms,
         norm_offset=1.0,
@@ -64,7 +64,7 @@ FAMILIES: dict[str, Family] = {
             "model.multi_modal_projector.",
         ),
     ),
-    "phi3": Family(_FUSED, _PRE_NORMS),
+    "phi3": Checkpoint(_FUSED, _PRE_NORMS),
 }
 
 # Longest first. Without any: a checkpoint saved from the bare network, without its head.
@@ -79,13 +79,13 @@ _IN_LAYER = re.compile(r"layers\.(0|[1-9][0-9]{0,3})\.(.+)\.(weight|bias)")
 _COMPUTED = "rotary_emb.inv_freq"  # a buffer that old llama checkpoints carry; it follows from the config
 
 
-def is_unused(name: str, family: Family) -> bool:
+def is_unused(name: str, checkpoint: Checkpoint) -> bool:
     """True for tensors that the language model does not read: pictures, and values it computes itself."""
-    return name.startswith(family.other_parts) or name.endswith(_COMPUTED)
+    return name.startswith(checkpoint.other_parts) or name.endswith(_COMPUTED)
 
 
-def gguf_name(name: str, family: Family) -> str | None:
-    """The GGUF name of a parameter, or None when it has no place in the family."""
+def gguf_name(name: str, checkpoint: Checkpoint) -> str | None:
+    """The GGUF name of a parameter, or None when it has no place in the checkpoint."""
     prefix = next(prefix for prefix in _PREFIXES if name.startswith(prefix))
     name = name[len(prefix) :]
     if name in _WHOLE:
@@ -94,5 +94,5 @@ def gguf_name(name: str, family: Family) -> str | None:
     if match is None:
         return None
     layer, part, kind = match.groups()
-    place = family.linears.get(part) or (family.norms.get(part) if kind == "weight" else None)
+    place = checkpoint.linears.get(part) or (checkpoint.norms.get(part) if kind == "weight" else None)
     return None if place is None else f"blk.{layer}.{place}.{kind}"

@@ -21,7 +21,7 @@ from unspool.errors import ModelFileError, UnsupportedModel
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.dequantize import dequantize
 from unspool.models.weights.hf_folder import INDEX_NAME, weight_files
-from unspool.models.weights.hf_names import FAMILIES, Family, gguf_name, is_unused
+from unspool.models.weights.hf_names import CHECKPOINTS, Checkpoint, gguf_name, is_unused
 from unspool.models.weights.json_file import described, read_json_object, read_optional_json_object
 from unspool.models.weights.mapped_file import shown
 from unspool.models.weights.safetensors_file import SafetensorsFile, StoredTensor
@@ -56,7 +56,7 @@ class SafetensorsSource:
         config = read_json_object(config_path)
         config["generation"] = read_optional_json_object(self.path / "generation_config.json")
         self.metadata: Mapping[str, Any] = config
-        self._family = _family(config_path, config)
+        self._checkpoint = _checkpoint(config_path, config)
         self._files: dict[Path, SafetensorsFile] | None = {}
         self._places: dict[str, _Place] = {}
         for file_path, indexed_names in files:
@@ -75,8 +75,8 @@ class SafetensorsSource:
             raise ValueError(f"{self.path} is closed")
         stored = place.stored
         tensor = Tensor(name, stored.shape, place.encoding, self._files[place.file_path].data(stored))
-        if self._family.norm_offset and name.endswith("norm.weight"):
-            values = dequantize(tensor) + np.float32(self._family.norm_offset)
+        if self._checkpoint.norm_offset and name.endswith("norm.weight"):
+            values = dequantize(tensor) + np.float32(self._checkpoint.norm_offset)
             return Tensor(name, stored.shape, Encoding.F32, values.astype("<f4").reshape(-1).view(np.uint8))
         return tensor
 
@@ -102,9 +102,9 @@ class SafetensorsSource:
                 raise ModelFileError(
                     file.path, f"tensor {shown(name)}", f"is missing, though {INDEX_NAME} places it here"
                 )
-            if is_unused(name, self._family):
+            if is_unused(name, self._checkpoint):
                 continue
-            ours = gguf_name(name, self._family)
+            ours = gguf_name(name, self._checkpoint)
             if ours is None:
                 raise UnsupportedModel(
                     f"{file.path}: tensor {shown(name)} has no place in a "
@@ -118,18 +118,18 @@ class SafetensorsSource:
             self._places[ours] = _Place(file.path, stored, file.encoding(stored))
 
 
-def _family(config_path: Path, config: Mapping[str, Any]) -> Family:
+def _checkpoint(config_path: Path, config: Mapping[str, Any]) -> Checkpoint:
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
         raise ModelFileError(config_path, "model_type", f"is {described(model_type)}, expected a string")
-    if model_type not in FAMILIES:
+    if model_type not in CHECKPOINTS:
         raise UnsupportedModel(
             f"{config_path}: model_type is {shown(model_type)}, which unspool does not compute; "
-            f"it computes {', '.join(FAMILIES)}"
+            f"it computes {', '.join(CHECKPOINTS)}"
         )
     if config.get("quantization_config") is not None:
         raise UnsupportedModel(
             f"{config_path}: quantization_config: the weights are quantized for another engine; "
             "take the unquantized version of the model, or a GGUF file"
         )
-    return FAMILIES[model_type]
+    return CHECKPOINTS[model_type]

@@ -9,7 +9,7 @@ import pytest
 
 from unspool.errors import ModelFileError, ModelNotFound, UnsupportedModel
 from unspool.models.weights import json_file, open_weights
-from unspool.models.weights.hf_names import FAMILIES
+from unspool.models.weights.hf_names import CHECKPOINTS
 
 WEIGHT = np.arange(4, dtype=np.float32)
 NAME = "lm_head.weight"
@@ -105,7 +105,7 @@ def test_a_model_type_that_is_no_string_is_refused(hf_folder, model_type):
 def test_another_model_type_is_refused_by_name_with_the_choices(hf_folder):
     message = str(refusal(hf_folder.config("mamba").weights({NAME: WEIGHT}), UnsupportedModel))
     assert "model_type is mamba" in message
-    assert ", ".join(FAMILIES) in message
+    assert ", ".join(CHECKPOINTS) in message
 
 
 def test_weights_quantized_for_another_engine_are_refused(hf_folder):
