@@ -1,9 +1,10 @@
 // Attention over pages of float16 keys and values, with a running softmax (Milakov and Gimelshein 2018,
 // arXiv 1805.02867).
 //
-// A context is cut into segments of kSegment tokens at absolute positions. Each segment is reduced
-// page by page from nothing, and segments are merged in ascending order; so the arithmetic of one query
-// is the same whether one thread walks all segments or several share them, and whatever else runs.
+// A context is cut into segments of kSegment tokens at absolute positions. Each segment is reduced from
+// nothing, token by token in order, and segments are merged in ascending order; so the arithmetic of one
+// query is the same whether one thread walks all segments or several share them, whatever else runs, and
+// however the tokens lie on pages.
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -54,13 +55,13 @@ static inline void value_blocks(const uint16_t* v, int stride, int tokens, const
     for (int b = 0; b < NB; ++b) f_store(out + i * stride + 16 * b, acc[i][b]);
 }
 
-// Turns the scores of one query over one page into weights and folds them into its running softmax.
-// Tokens outside [first, last) of the page are masked. Returns the factor for what was summed before.
-// Only `blocks` blocks of 16 tokens are looked at: the rest of the page is masked for every query.
-static inline float softmax_page(const AttentionShape& shape, float* p, int blocks, int first, int last,
-                                 Running* state) {
+// Turns the scores of one query over a segment into weights, their sum and the largest score. Tokens
+// outside [first, last) are masked; only blocks [block0, block1) of 16 tokens are looked at, since the rest
+// is masked for every query.
+static inline Running softmax(const AttentionShape& shape, float* p, int block0, int block1, int first,
+                              int last) {
   F largest = f_set1(-INFINITY);
-  for (int b = 0; b < blocks; ++b) {
+  for (int b = block0; b < block1; ++b) {
     F s = f_load(p + 16 * b);
     if (shape.softcap > 0.0f)
       s = f_mul(f_tanh(f_mul(s, f_set1(1.0f / shape.softcap))), f_set1(shape.softcap));
@@ -68,68 +69,64 @@ static inline float softmax_page(const AttentionShape& shape, float* p, int bloc
     f_store(p + 16 * b, s);
     largest = f_max(largest, s);
   }
-  const float page_max = f_max_lane(largest);
-  const float next = page_max > state->max ? page_max : state->max;
+  const float max = f_max_lane(largest);
   F total = f_zero();
-  for (int b = 0; b < blocks; ++b) {
-    const F e = f_exp(f_sub(f_load(p + 16 * b), f_set1(next)));
+  for (int b = block0; b < block1; ++b) {
+    const F e = f_exp(f_sub(f_load(p + 16 * b), f_set1(max)));
     const F weight = f_keep(e, first - 16 * b, last - 16 * b, 0.0f);
     f_store(p + 16 * b, weight);
     total = f_add(total, weight);
   }
-  float factor = 1.0f;
-  if (next > state->max) {
-    float lanes[16];
-    f_store(lanes, f_exp(f_set1(state->max - next)));
-    factor = lanes[0];
-  }
-  state->sum = state->sum * factor + f_sum(total);
-  state->max = next;
-  return factor;
+  return {max, f_sum(total)};
 }
 
-// One segment for NQ queries: running[i] and acc[i] start from nothing.
+// One segment for NQ queries: what they attend to in it goes to running[i] and acc[i]. Pages only say where
+// a token lies: their size changes no bit.
 template <int NQ>
 static void reduce_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
                            const int32_t* pages, const Query* queries, const float* q, int segment,
                            Running* running, float* acc) {
-  const int size = shape.page_size, head = shape.head_padded;
-  float p[NQ * kSegment];
+  const int size = shape.page_size, head = shape.head_padded, base = segment * kSegment;
   int newest = 0, oldest = queries[0].position;
   for (int i = 0; i < NQ; ++i) {
-    running[i] = {-INFINITY, 0.0f};
     newest = queries[i].position > newest ? queries[i].position : newest;
     oldest = queries[i].position < oldest ? queries[i].position : oldest;
   }
-  memset(acc, 0, sizeof(float) * NQ * head);
-  const int floor = shape.window > 0 ? oldest - shape.window + 1 : 0;
-  for (int base = segment * kSegment; base < (segment + 1) * kSegment && base <= newest; base += size) {
-    if (base + size <= floor) continue;
-    const size_t page = (size_t)pages[base / size] * shape.page_stride;
-    const int tokens = newest + 1 - base < size ? newest + 1 - base : size;
+  // Tokens [begin, end) of the segment are seen by some query; begin is a page's first.
+  const int end = newest + 1 - base < kSegment ? newest + 1 - base : kSegment;
+  int begin = shape.window > 0 ? oldest - shape.window + 1 - base : 0;
+  begin = begin > 0 ? begin / size * size : 0;
+
+  alignas(64) float p[NQ * kSegment];
+  for (int at = begin; at < end; at += size) {
+    const uint16_t* page = k + (size_t)pages[(base + at) / size] * shape.page_stride;
+    const int tokens = end - at < size ? end - at : size;
     int block = 0;
     for (; block + 16 < tokens; block += 32)
-      score_blocks<NQ, 2>(k + page + block, shape.head_dim, size, q, head, p + block, size);
-    if (block < tokens) score_blocks<NQ, 1>(k + page + block, shape.head_dim, size, q, head, p + block, size);
-    for (int i = 0; i < NQ; ++i) {
-      const int position = queries[i].position;
-      int last = position + 1 - base, first = shape.window > 0 ? position - shape.window + 1 - base : 0;
-      last = last > size ? size : last;
-      first = first < 0 ? 0 : first;
-      if (last <= first) {
-        memset(p + i * size, 0, sizeof(float) * size);
-        continue;
-      }
-      const float factor = softmax_page(shape, p + i * size, (tokens + 15) / 16, first, last, &running[i]);
-      if (factor != 1.0f)
-        for (int d = 0; d < head; d += 16)
-          f_store(acc + i * head + d, f_mul(f_load(acc + i * head + d), f_set1(factor)));
-    }
+      score_blocks<NQ, 2>(page + block, shape.head_dim, size, q, head, p + at + block, kSegment);
+    if (block < tokens)
+      score_blocks<NQ, 1>(page + block, shape.head_dim, size, q, head, p + at + block, kSegment);
+  }
+  for (int i = 0; i < NQ; ++i) {
+    const int position = queries[i].position;
+    int last = position + 1 - base, first = shape.window > 0 ? position - shape.window + 1 - base : 0;
+    last = last > kSegment ? kSegment : last;
+    first = first < 0 ? 0 : first;
+    running[i] = {-INFINITY, 0.0f};
+    if (last <= first)
+      memset(p + i * kSegment, 0, sizeof(float) * kSegment);
+    else
+      running[i] = softmax(shape, p + i * kSegment, begin / 16, (end + 15) / 16, first, last);
+  }
+  memset(acc, 0, sizeof(float) * NQ * head);
+  for (int at = begin; at < end; at += size) {
+    const uint16_t* page = v + (size_t)pages[(base + at) / size] * shape.page_stride;
+    const int tokens = end - at < size ? end - at : size;
     constexpr int kBlocks = NQ <= 4 ? 4 : 2;
     int d = 0;
     for (; d + 16 * kBlocks <= head; d += 16 * kBlocks)
-      value_blocks<NQ, kBlocks>(v + page + d, head, tokens, p, size, acc + d);
-    for (; d < head; d += 16) value_blocks<NQ, 1>(v + page + d, head, tokens, p, size, acc + d);
+      value_blocks<NQ, kBlocks>(page + d, head, tokens, p + at, kSegment, acc + d);
+    for (; d < head; d += 16) value_blocks<NQ, 1>(page + d, head, tokens, p + at, kSegment, acc + d);
   }
 }
 

@@ -83,6 +83,16 @@ def test_long_contexts_give_the_same_bits_split_by_segment_or_not_and_for_any_th
                 assert np.array_equal(row, expected[sequence][position])
 
 
+@pytest.mark.parametrize("spec", [LONG, LONG_WINDOW], ids=["full", "window"])
+def test_the_page_size_does_not_change_a_bit(spec):
+    source, tokens, results = tiny_source(spec), tokens_of(spec, 300), set()
+    for page_size in (16, 32, 64, 128):
+        pages = list(range(pages_for(300, page_size)))[::-1]
+        runner = native(source, page_size=page_size)
+        results.add(runner.forward(make_plan([Part(tokens, 0, pages)])).tobytes())
+    assert len(results) == 1
+
+
 def test_threads_do_not_change_a_bit():
     source = tiny_source(TinySpec("gemma3", n_layers=3, window=6))
     plan = make_plan([Part(tokens_of(TinySpec(), 40), 0, [0, 1, 2]), Part([3], 0, [3])])
