@@ -43,7 +43,7 @@ class Engine {
   }
   int add_vector(Vector<float> values) { return network_.add_vector(values.data(), values.size()); }
   int add_register(int width) { return network_.add_register(width); }
-  int add_rope(Vector<float> inv_freq, float magnitude) {
+  int add_rope(Vector<double> inv_freq, float magnitude) {
     return network_.add_rope(inv_freq.data(), inv_freq.size(), magnitude);
   }
 

@@ -205,9 +205,10 @@ void Forward::fill_rope_tables(int first, int last) {
     const size_t n = table.inv_freq.size();
     for (int r = first; r < last; ++r)
       for (size_t i = 0; i < n; ++i) {
-        const float angle = (float)positions_[r] * table.inv_freq[i];
-        cos_[t][r * n + i] = cosf(angle) * table.magnitude;
-        sin_[t][r * n + i] = sinf(angle) * table.magnitude;
+        // In double: a float has no digits left for the angle at long positions.
+        const double angle = positions_[r] * table.inv_freq[i];
+        cos_[t][r * n + i] = (float)cos(angle) * table.magnitude;
+        sin_[t][r * n + i] = (float)sin(angle) * table.magnitude;
       }
   }
 }

@@ -69,7 +69,7 @@ int Network::add_register(int width) {
   return (int)registers.size() - 1;
 }
 
-int Network::add_rope(const float* inv_freq, size_t n, float magnitude) {
+int Network::add_rope(const double* inv_freq, size_t n, float magnitude) {
   RopeTable table;
   table.inv_freq.assign(inv_freq, inv_freq + n);
   table.magnitude = magnitude;

@@ -66,7 +66,7 @@ struct Register {
 };
 
 struct RopeTable {
-  std::vector<float> inv_freq;
+  std::vector<double> inv_freq;
   float magnitude = 1;
 };
 
@@ -84,7 +84,7 @@ struct Network {
   int add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k, Pool& pool);
   int add_vector(const float* values, size_t n);
   int add_register(int width);
-  int add_rope(const float* inv_freq, size_t n, float magnitude);
+  int add_rope(const double* inv_freq, size_t n, float magnitude);
   // Marks registers that linear instructions read in 8-bit form, where threads must meet, and what the
   // linear instructions hold.
   void finish();

@@ -49,10 +49,19 @@ void Signal::sleep_past(int seen) {
 }
 
 Pool::Pool(int n_threads) : n_threads_(n_threads) {
-  for (int i = 1; i < n_threads_; ++i) threads_.emplace_back([this, i] { serve(i); });
+  try {
+    for (int i = 1; i < n_threads_; ++i) threads_.emplace_back([this, i] { serve(i); });
+  } catch (...) {  // the system has no thread left to give
+    stop();
+    throw;
+  }
 }
 
 Pool::~Pool() {
+  stop();
+}
+
+void Pool::stop() {
   work_ = nullptr;
   rounds_.raise();
   for (auto& thread : threads_) thread.join();

@@ -60,6 +60,7 @@ class Pool {
   static constexpr int kBarrierSpins = 2000;
 
   void serve(int thread);
+  void stop();
 
   const int n_threads_;
   std::vector<std::thread> threads_;

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from unspool import _native
-from unspool.errors import BadRequest, UnsupportedModel
+from unspool.errors import BadRequest, CapacityError, UnsupportedModel
 from unspool.models.graph import (
     Add,
     Attention,
@@ -102,7 +102,13 @@ class NativeRunner:
         self.page_size = page_size
         self.n_pages = n_pages
         self.n_threads = n_threads
-        engine = _native.Engine(n_threads, isa)
+        try:
+            engine = _native.Engine(n_threads, isa)
+        except RuntimeError as problem:
+            raise CapacityError(
+                f"the system gives no {n_threads} threads ({problem}); give fewer threads",
+                code="out_of_threads",
+            ) from None
         _Builder(engine, graph, source).build()
         engine.finish(
             graph.vocab_size,
@@ -192,7 +198,7 @@ class _Builder:
     def _rope(self, op: Rope) -> int:
         key = (op.inv_freq, op.magnitude)
         if key not in self.ropes:
-            self.ropes[key] = self.engine.add_rope(np.asarray(op.inv_freq, np.float32), op.magnitude)
+            self.ropes[key] = self.engine.add_rope(np.asarray(op.inv_freq, np.float64), op.magnitude)
         return self.ropes[key]
 
     def _products(self, op: Products) -> None:

@@ -12,7 +12,7 @@ import pytest
 from random_plans import Part, make_plan, pages_for, random_steps
 from tiny_models import TINY_SPECS, TinySpec, tiny_source
 
-from unspool.errors import BadRequest, UnsupportedModel
+from unspool.errors import BadRequest, CapacityError, UnsupportedModel
 from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.runners.native import NativeRunner, instruction_sets
@@ -135,6 +135,15 @@ def test_settings_out_of_range_are_refused_with_the_way_out(monkeypatch):
     monkeypatch.setenv("UNSPOOL_ISA", "mmx")
     with pytest.raises(BadRequest, match="UNSPOOL_ISA takes one of"):
         native(source)
+
+
+def test_threads_that_the_system_does_not_give_are_an_error_and_no_crash(monkeypatch):
+    def refuse(n_threads, isa):
+        raise RuntimeError("Resource temporarily unavailable")
+
+    monkeypatch.setattr("unspool._native.Engine", refuse)
+    with pytest.raises(CapacityError, match="gives no 200 threads .* give fewer threads"):
+        native(tiny_source(TinySpec()), n_threads=200)
 
 
 def test_a_head_past_the_limit_is_refused():
