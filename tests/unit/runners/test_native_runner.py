@@ -142,7 +142,7 @@ def test_threads_that_the_system_does_not_give_are_an_error_and_no_crash(monkeyp
         raise RuntimeError("Resource temporarily unavailable")
 
     monkeypatch.setattr("unspool._native.Engine", refuse)
-    with pytest.raises(CapacityError, match="gives no 200 threads .* give fewer threads"):
+    with pytest.raises(CapacityError, match=r"gives no 200 threads .* give fewer threads"):
         native(tiny_source(TinySpec()), n_threads=200)
 
 
