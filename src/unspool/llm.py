@@ -197,6 +197,8 @@ class LLM:
 
     def tokenize(self, text: str, *, add_bos: bool = True, parse_special: bool = False) -> list[int]:
         """Token ids of a text, as `generate` would take it; `parse_special` reads control tokens in it."""
+        if not isinstance(text, str):
+            raise BadRequest(f"tokenize takes a string, got {type(text).__name__}", code="bad_prompt")
         return self.tokenizer.encode(text, add_bos=add_bos, parse_special=parse_special)
 
     def detokenize(self, token_ids: Sequence[int]) -> str:
@@ -242,7 +244,7 @@ class LLM:
             messages,
             tools=tools,
             continue_final_message=continue_final_message,
-            **(template_variables or {}),
+            **_checked_variables(template_variables),
         )
         return Request(tuple(ids), checked)
 
@@ -253,3 +255,20 @@ class LLM:
         finally:
             for stream in streams:
                 stream.close()
+
+
+def _checked_variables(variables: Any) -> Mapping[str, Any]:
+    """Variables for the template under names of their own, not those that `chat` passes itself."""
+    if variables is None:
+        return {}
+    if not isinstance(variables, Mapping) or not all(isinstance(name, str) for name in variables):
+        raise BadRequest(
+            f"template_variables must be names with values, got {variables!r}", code="bad_template_variables"
+        )
+    taken = sorted({"messages", "tools", "continue_final_message", "parse_special"} & set(variables))
+    if taken:
+        raise BadRequest(
+            f"template_variables holds {taken[0]!r}, which is no variable of the template; take it out",
+            code="bad_template_variables",
+        )
+    return variables

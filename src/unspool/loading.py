@@ -32,6 +32,8 @@ def open_model(model: str | Path) -> LoadedModel:
 
     A Path is a path, even where a model of that name is in the catalogue.
     """
+    if not isinstance(model, (str, Path)):
+        raise BadRequest(f"model must be a name or a path, got {model!r}", code="bad_model")
     from unspool.models import catalogue
 
     spec = os.path.join(os.curdir, model) if isinstance(model, Path) else model

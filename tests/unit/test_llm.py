@@ -254,6 +254,41 @@ def test_what_is_no_prompt_is_refused(llm, prompt):
     assert caught.value.code == "bad_prompt"
 
 
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ("abc", "must be names with values"),
+        ({1: 2}, "must be names with values"),
+        ({"tools": []}, "holds 'tools'"),
+        ({"messages": []}, "holds 'messages'"),
+        ({"parse_special": True}, "holds 'parse_special'"),
+    ],
+)
+def test_template_variables_cannot_take_the_place_of_arguments(llm, variables, words):
+    hello = [{"role": "user", "content": "hello"}]
+    for call in (llm.chat, llm.stream_chat):
+        with pytest.raises(BadRequest, match=words):
+            call(hello, GREEDY, template_variables=variables)
+
+
+def test_only_text_is_tokenized(llm):
+    for text in (None, b"hello", 5):
+        with pytest.raises(BadRequest, match="tokenize takes a string"):
+            llm.tokenize(text)
+
+
+@pytest.mark.parametrize("name", [None, 5, b"smollm2-135m"])
+def test_a_model_is_a_name_or_a_path(name):
+    with pytest.raises(BadRequest, match="model must be a name or a path"):
+        LLM(name)
+
+
+@pytest.mark.parametrize("limits", [{"n_rows": "a"}, {"n_rows": 10.5}, {"n_tasks": True}, {"n_rows": None}])
+def test_limits_are_whole_numbers(limits):
+    with pytest.raises(BadRequest, match="n_tasks must be a whole number in"):
+        Limits(**limits)
+
+
 @pytest.mark.parametrize("params", [{"temperature": 0}, 0.5, "greedy"])
 def test_what_are_no_parameters_is_refused(llm, params):
     for call in (llm.generate, llm.stream):
@@ -287,6 +322,7 @@ def test_context_and_cache_are_as_large_as_asked(model):
         ({"threads": True}, "threads must be a whole number"),
         ({"context_length": -1}, "context_length must be a whole number"),
         ({"context_length": 129}, r"context_length must be in \[1, 128\]"),
+        ({"limits": 5}, "limits must be Limits, got 5"),
         ({"context_length": 10**20}, r"context_length must be in \[1, 128\]"),
         ({"kv_tokens": 10**20}, "kv_tokens must be at most 536870912 with pages of 32"),
         ({"page_size": True}, "page_size must be a power of two, got True"),

@@ -14,6 +14,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"unspool {__version__}")
         return 0
-    from unspool.cli.app import run_command
+    try:
+        from unspool.cli.app import run_command
+    except KeyboardInterrupt:  # so early that nothing has begun
+        return 130
 
     return run_command(given)

@@ -41,18 +41,20 @@ def save(session: ChatSession, path: Path) -> None:
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+            "w", encoding="utf-8", dir=path.parent, prefix=".unspool-", delete=False
         ) as file:
             temporary = Path(file.name)
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too leaves no half file
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+        if not isinstance(error, (OSError, ValueError)):  # ValueError: a name that cannot be one
+            raise
         raise UnspoolError(
-            f"cannot save {path}: {error.strerror or error}; choose another file", code="chat_file"
+            f"cannot save {path}: {_why(error)}; choose another file", code="chat_file"
         ) from error
 
 
@@ -85,10 +87,8 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadRequest(
-            f"cannot load {path}: {error.strerror or error}; check the name", code="chat_file"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise BadRequest(f"cannot load {path}: {_why(error)}; check the name", code="chat_file") from error
     if len(data) > MAX_BYTES:
         raise BadRequest(
             f"{path} has more than {MAX_BYTES} bytes; this is not a saved chat", code="chat_file"
@@ -102,6 +102,10 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadRequest(f"{path} is not a saved chat; /save writes such files", code="chat_file")
     return content
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _turns(path: Path, messages: Any) -> list[Turn]:

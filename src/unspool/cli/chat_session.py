@@ -136,7 +136,7 @@ def parse_value(name: str, text: str) -> Any:
         return number
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     # `/set stop 5` means the text 5; only a list or a quoted string is taken apart.
     return text if name == "stop" and not isinstance(value, (list, str)) else value

@@ -37,6 +37,8 @@ class Engine:
     ) -> None:
         if context_length is not None:
             check_context(context_length, runner.context_length)
+        if limits is not None and not isinstance(limits, Limits):
+            raise BadRequest(f"limits must be Limits, got {limits!r}", code="bad_limits")
         self.runner = runner
         self.vocabulary = vocabulary
         self.context_length = runner.context_length if context_length is None else context_length

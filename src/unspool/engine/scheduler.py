@@ -23,10 +23,10 @@ class Limits:
     n_tasks: int = 64  # requests let in at once
 
     def __post_init__(self) -> None:
-        if not 1 <= self.n_tasks <= self.n_rows:
+        if {type(self.n_rows), type(self.n_tasks)} != {int} or not 1 <= self.n_tasks <= self.n_rows:
             raise BadRequest(
-                f"n_tasks must be in [1, n_rows], got n_tasks={self.n_tasks} and n_rows={self.n_rows}; "
-                "each request needs a row of the step",
+                f"n_tasks must be a whole number in [1, n_rows], got n_tasks={self.n_tasks} and "
+                f"n_rows={self.n_rows}; each request needs a row of the step",
                 code="bad_limits",
             )
 

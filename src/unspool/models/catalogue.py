@@ -146,7 +146,7 @@ def resolve(spec: str, *, pull: bool = True, progress: Progress | None = None) -
     if spec.startswith("hf:"):
         from unspool.models import hub
 
-        return hub.resolve(spec)
+        return hub.resolve(spec, pull=pull)
     if spec in CATALOGUE:
         return _resolve_name(CATALOGUE[spec], pull=pull, progress=progress)
     path = Path(os.path.expanduser(spec))

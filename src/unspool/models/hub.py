@@ -18,14 +18,16 @@ _SPEC = re.compile(
 _SNAPSHOT_FILES = ["*.safetensors", "*.json", "*.model", "*.jinja", "merges.txt", "vocab.txt"]
 
 
-def resolve(spec: str) -> Path:
-    """The local file or folder for an `hf:` spec, downloading what is missing."""
+def resolve(spec: str, *, pull: bool = True) -> Path:
+    """The local file or folder for an `hf:` spec, downloading what is missing unless `pull` is false."""
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise ModelNotFound(f"{spec!r} is not of the form hf:org/repo[@revision][/file.gguf]")
     hub = _import_hub(spec)
     repo, revision, file = match["repo"], match["revision"], match["file"]
     try:
+        if not pull:
+            return _installed(hub, spec, repo, revision, file)
         if file is None:
             return _snapshot(hub, repo, revision)
         if not file.endswith((".gguf", ".safetensors")):
@@ -48,6 +50,17 @@ def _snapshot(hub: Any, repo: str, revision: str | None) -> Path:
             "can run code"
         )
     return Path(hub.snapshot_download(repo, revision=revision, allow_patterns=_SNAPSHOT_FILES))
+
+
+def _installed(hub: Any, spec: str, repo: str, revision: str | None, file: str | None) -> Path:
+    """What an earlier pull left, without asking the network."""
+    try:
+        if file is not None:
+            return Path(hub.hf_hub_download(repo, file, revision=revision, local_files_only=True))
+        options = {"allow_patterns": _SNAPSHOT_FILES, "local_files_only": True}
+        return Path(hub.snapshot_download(repo, revision=revision, **options))
+    except Exception as error:
+        raise ModelNotFound(f"{spec} is not installed; `unspool models pull {spec}` fetches it") from error
 
 
 def _import_hub(spec: str) -> Any:

@@ -318,3 +318,24 @@ def test_a_huge_file_is_not_read_into_memory(
     (tmp_path / "c").write_bytes(b" " * 11)
     with pytest.raises(BadRequest, match="more than 10 bytes"):
         handle(session, f"/load {tmp_path / 'c'}")
+
+
+@pytest.mark.parametrize("command", ["/save", "/load"])
+@pytest.mark.parametrize("name", ["a\0b", "~no-such-user-here/x/y", "n" * 5000])
+def test_a_name_that_no_file_can_have_is_one_line(session, command: str, name: str) -> None:
+    with pytest.raises(UnspoolError, match=r"^cannot (save|load) .*; (choose another file|check the name)$"):
+        handle(session, f"{command} {name}")
+
+
+def test_an_interrupted_save_leaves_no_half_file(session, tmp_path: Path, monkeypatch) -> None:
+    def interrupt(_fd: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        chat_file.save(session, tmp_path / "x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_nested_past_all_depth_is_text() -> None:
+    assert parse_value("stop", "[" * 100_000) == "[" * 100_000

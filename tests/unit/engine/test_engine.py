@@ -296,5 +296,5 @@ def test_the_check_sees_a_page_that_was_lost():
 
 @pytest.mark.parametrize("limits", [(0, 0), (4, 5), (4, 0)])
 def test_limits_that_leave_a_request_without_a_row_are_refused(limits):
-    with pytest.raises(BadRequest, match="n_tasks must be in"):
+    with pytest.raises(BadRequest, match="n_tasks must be a whole number in"):
         Limits(*limits)

@@ -202,15 +202,24 @@ class FakeHub(types.ModuleType):
         super().__init__("huggingface_hub")
         self.files = files
         self.patterns: list[str] = []
+        self.cached: set[str] = set()
 
     def list_repo_files(self, repo: str, revision: str | None) -> list[str]:
         return self.files
 
-    def snapshot_download(self, repo: str, revision: str | None, allow_patterns: list[str]) -> str:
+    def snapshot_download(
+        self, repo: str, revision: str | None, allow_patterns: list[str], local_files_only: bool = False
+    ) -> str:
+        if local_files_only and repo not in self.cached:
+            raise FileNotFoundError(repo)
         self.patterns = allow_patterns
         return f"/hub/{repo}@{revision}"
 
-    def hf_hub_download(self, repo: str, file: str, revision: str | None) -> str:
+    def hf_hub_download(
+        self, repo: str, file: str, revision: str | None, local_files_only: bool = False
+    ) -> str:
+        if local_files_only and repo not in self.cached:
+            raise FileNotFoundError(repo)
         if file == "gone.gguf":
             raise RuntimeError("404: no such file\nRequest id: 1")
         return f"/hub/{repo}@{revision}/{file}"
@@ -259,6 +268,15 @@ def test_a_malformed_hub_spec_shows_the_form(spec: str, monkeypatch: pytest.Monk
     use_hub(monkeypatch)
     with pytest.raises(ModelNotFound, match="org/repo"):
         resolve(spec)
+
+
+@pytest.mark.parametrize("spec", ["hf:org/repo", "hf:org/repo/m.gguf"])
+def test_without_a_pull_the_hub_is_not_asked(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub = use_hub(monkeypatch, "model.safetensors")
+    with pytest.raises(ModelNotFound, match=f"not installed; `unspool models pull {spec}` fetches it"):
+        resolve(spec, pull=False)
+    hub.cached.add("org/repo")
+    assert resolve(spec, pull=False) == resolve(spec)
 
 
 def test_a_hub_file_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
