@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -133,7 +134,8 @@ class Engine {
     float* logits;
     auto out = new_array(logits_rows.size(), network_.vocab_size, &logits);
     {
-      nb::gil_scoped_release release;
+      nb::gil_scoped_release release;  // before the mutex: who holds it may wait for the interpreter
+      const std::lock_guard<std::mutex> turn(mutex_);
       forward_->run(plan, logits);
     }
     return out;
@@ -142,6 +144,8 @@ class Engine {
   void copy_page(int source, int target) {
     if (source < 0 || target < 0 || source >= kv_.n_pages || target >= kv_.n_pages)
       throw std::invalid_argument("copy_page: page id out of range");
+    nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> turn(mutex_);
     uint16_t* data = kv_.memory.as<uint16_t>();
     if (source != target)
       memcpy(data + target * kv_.page_values, data + source * kv_.page_values,
@@ -176,6 +180,7 @@ class Engine {
   Network network_;
   KvStore kv_;
   std::unique_ptr<Forward> forward_;
+  std::mutex mutex_;  // threads take turns with the pages and the buffers
 };
 
 nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {

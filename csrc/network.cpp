@@ -18,6 +18,7 @@ struct RepackJob {
   const uint8_t* source;
   const Packed* packed;
   std::atomic<int> next{0};
+  std::atomic<bool> is_finite{true};
 };
 
 void repack_work(void* context, int) {
@@ -25,8 +26,15 @@ void repack_work(void* context, int) {
   constexpr int kChunk = 8;
   for (int t; (t = job.next.fetch_add(kChunk)) < job.packed->n_tiles;) {
     const int last = t + kChunk < job.packed->n_tiles ? t + kChunk : job.packed->n_tiles;
-    repack_tiles(job.encoding, job.source, *job.packed, t, last);
+    if (!repack_tiles(job.encoding, job.source, *job.packed, t, last)) job.is_finite = false;
   }
+}
+
+bool writes(const Instruction& op, int reg) {
+  if (op.out == reg) return true;
+  for (const Part& part : op.parts)
+    if (part.out == reg) return true;
+  return false;
 }
 
 // Each thread computes the same rows of consecutive row-wise instructions, so these need no barrier
@@ -49,6 +57,7 @@ int Network::add_matrix(Encoding encoding, const uint8_t* source, size_t source_
   job.source = source;
   job.packed = &matrix.packed;
   pool.run(repack_work, &job);
+  if (!job.is_finite) throw std::overflow_error("matrix: a value or scale is infinite or not a number");
   matrices.push_back(std::move(matrix));
   return (int)matrices.size() - 1;
 }
@@ -99,7 +108,7 @@ void Network::finish() {
     const auto& reader = instructions[i];
     if (reader.kind != OpKind::kLinear || !registers[reader.x].quantized) continue;
     size_t j = i;
-    while (j > 0 && !(instructions[j - 1].out == reader.x)) --j;
+    while (j > 0 && !writes(instructions[j - 1], reader.x)) --j;
     if (j == 0) throw std::invalid_argument("linear: its input is never written");
     if (instructions[j - 1].kind == OpKind::kLinear || instructions[j - 1].kind == OpKind::kSoftCap)
       throw std::invalid_argument("linear: its input must come from a row-wise op");

@@ -80,7 +80,8 @@ struct Network {
   int vocab_size = 0;
   int context_length = 0;
 
-  // Throws std::invalid_argument when the encoding and sizes do not fit the bytes given.
+  // Throws std::invalid_argument when the encoding and sizes do not fit the bytes given, std::overflow_error
+  // when they hold what is no finite number.
   int add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k, Pool& pool);
   int add_vector(const float* values, size_t n);
   int add_register(int width);

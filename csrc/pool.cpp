@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#endif
+#if !defined(_WIN32)
 #include <unistd.h>
 #endif
 
@@ -34,6 +36,14 @@ void wake_all(std::atomic<int>& word) {
 #endif
 }
 
+long this_process() {
+#if defined(_WIN32)
+  return 1;
+#else
+  return (long)getpid();
+#endif
+}
+
 }  // namespace
 
 // Both orders are sequentially consistent: either raise() sees the sleeper, or the sleeper the new value.
@@ -49,25 +59,46 @@ void Signal::sleep_past(int seen) {
 }
 
 Pool::Pool(int n_threads) : n_threads_(n_threads) {
-  try {
-    for (int i = 1; i < n_threads_; ++i) threads_.emplace_back([this, i] { serve(i); });
-  } catch (...) {  // the system has no thread left to give
-    stop();
-    throw;
-  }
+  start();
 }
 
 Pool::~Pool() {
-  stop();
+  if (process_ == this_process())
+    stop();
+  else
+    leave_behind();
+}
+
+void Pool::start() {
+  const int seen = rounds_.value();
+  try {
+    for (int i = 1; i < n_threads_; ++i) threads_.emplace_back([this, i, seen] { serve(i, seen); });
+  } catch (...) {
+    stop();
+    throw;
+  }
+  process_ = this_process();
 }
 
 void Pool::stop() {
   work_ = nullptr;
   rounds_.raise();
   for (auto& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+// After a fork: handles of threads that are not here can be neither joined nor destroyed.
+void Pool::leave_behind() {
+  new std::vector<std::thread>(std::move(threads_));
+  threads_.clear();
+  arrived_.store(0);
 }
 
 void Pool::run(void (*work)(void*, int), void* context) {
+  if (process_ != this_process()) {
+    leave_behind();
+    start();
+  }
   work_ = work;
   context_ = context;
   rounds_.raise();
@@ -75,8 +106,8 @@ void Pool::run(void (*work)(void*, int), void* context) {
   barrier(pause);
 }
 
-void Pool::serve(int thread) {
-  for (int seen = 0;; ++seen) {
+void Pool::serve(int thread, int seen) {
+  for (;; ++seen) {
     rounds_.wait_past(seen, kRoundSpins, pause);
     if (!work_) return;
     work_(context_, thread);

@@ -32,7 +32,7 @@ class Signal {
 
 class Pool {
  public:
-  explicit Pool(int n_threads);
+  explicit Pool(int n_threads);  // throws std::system_error when the system gives no more threads
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -40,6 +40,7 @@ class Pool {
   int size() const { return n_threads_; }
 
   // Runs work(context, thread) on every thread, the caller being thread 0; returns when all are done.
+  // A forked child has none of its parent's threads and starts its own here.
   void run(void (*work)(void*, int), void* context);
 
   // Called by every thread inside run: nobody passes before all have arrived. Who waits calls idle().
@@ -59,11 +60,14 @@ class Pool {
   // At a barrier the others are some microseconds away, unless they lost their core.
   static constexpr int kBarrierSpins = 2000;
 
-  void serve(int thread);
+  void start();
   void stop();
+  void leave_behind();
+  void serve(int thread, int seen);
 
   const int n_threads_;
   std::vector<std::thread> threads_;
+  long process_ = 0;                    // whose threads they are
   void (*work_)(void*, int) = nullptr;  // null: stop
   void* context_ = nullptr;
 

@@ -78,10 +78,26 @@ void put_group(const Packed& p, const Group& g, int j, int lane, uint8_t* tile) 
   }
 }
 
-void repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) {
+// An exponent of all ones: infinity or not a number.
+bool finite_f16(uint16_t x) {
+  return (x & 0x7c00u) != 0x7c00u;
+}
+
+bool finite_float(Store store, const uint8_t* at) {
+  if (store == Store::kF32) return (read_u32(at) & 0x7f800000u) != 0x7f800000u;
+  const uint16_t x = read_u16(at);
+  return store == Store::kF16 ? finite_f16(x) : (x & 0x7f80u) != 0x7f80u;
+}
+
+bool repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) {
   const int bytes = float_bytes(p.store);
-  for (int i = 0; i < p.k; ++i)
-    memcpy(tile + (size_t)(i * kTile + lane) * bytes, row + (size_t)i * bytes, bytes);
+  bool finite = true;
+  for (int i = 0; i < p.k; ++i) {
+    const uint8_t* from = row + (size_t)i * bytes;
+    memcpy(tile + (size_t)(i * kTile + lane) * bytes, from, bytes);
+    finite &= finite_float(p.store, from);
+  }
+  return finite;
 }
 
 }  // namespace
@@ -120,8 +136,9 @@ size_t row_bytes(Encoding encoding, int k) {
   return kind ? (size_t)k / kind->block_values * kind->block_bytes : 0;
 }
 
-void repack_tiles(Encoding encoding, const uint8_t* source, const Packed& p, int tile0, int tile1) {
+bool repack_tiles(Encoding encoding, const uint8_t* source, const Packed& p, int tile0, int tile1) {
   const size_t stride = row_bytes(encoding, p.k);
+  bool finite = true;
   for (int t = tile0; t < tile1; ++t) {
     uint8_t* tile = p.data + (size_t)t * p.tile_bytes;
     for (int lane = 0; lane < kTile; ++lane) {
@@ -129,16 +146,18 @@ void repack_tiles(Encoding encoding, const uint8_t* source, const Packed& p, int
       if (n >= p.n) break;  // padding rows stay zero
       const uint8_t* row = source + (size_t)n * stride;
       if (!p.quantized()) {
-        repack_float(row, p, lane, tile);
+        finite &= repack_float(row, p, lane, tile);
         continue;
       }
       Group group = {};
       for (int j = 0; j < p.k / kGroup; ++j) {
         read_group(encoding, row, j, &group);
         put_group(p, group, j, lane, tile);
+        finite &= finite_f16(group.scale) && (!p.has_min || finite_f16(group.min));
       }
     }
   }
+  return finite;
 }
 
 void unpack_row(const Packed& p, int row, float* out) {

@@ -32,8 +32,9 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* packed);
 // Bytes of one stored row of k values.
 size_t row_bytes(Encoding encoding, int k);
 
-// Repacks tiles [tile0, tile1) from rows of `source`; the values are the same to the last bit.
-void repack_tiles(Encoding encoding, const uint8_t* source, const Packed& packed, int tile0, int tile1);
+// Repacks tiles [tile0, tile1) from rows of `source`; the values are the same to the last bit. False when a
+// value or a scale is infinite or not a number.
+bool repack_tiles(Encoding encoding, const uint8_t* source, const Packed& packed, int tile0, int tile1);
 
 // Values of one output row, k_padded of them.
 void unpack_row(const Packed& packed, int row, float* out);

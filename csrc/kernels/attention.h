@@ -149,7 +149,10 @@ static inline void fold_segment(int head, Running* total, float* total_acc, Runn
     f_store(total_acc + d, f_fma(f_load(acc + d), here, f_mul(f_load(total_acc + d), before)));
 }
 
-static inline void write_out(const AttentionShape& shape, Running total, const float* acc, float* out) {
+// Where no largest score is a number nothing was attended to, and whoever reads the logits is to see it.
+static inline void write_out(const AttentionShape& shape, Running total, float* acc, float* out) {
+  if (!(total.max > -INFINITY && total.max < INFINITY))
+    for (int d = 0; d < shape.head_padded; ++d) acc[d] = NAN;
   const F inverse = f_set1(1.0f / total.sum);
   for (int d = 0; d < shape.head_dim; d += 16)
     store_up_to(out + d, f_mul(f_load(acc + d), inverse), lanes_left(shape.head_dim, d));

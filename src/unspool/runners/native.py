@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from unspool import _native
-from unspool.errors import BadRequest, CapacityError, UnsupportedModel
+from unspool.errors import BadRequest, CapacityError, ModelFileError, UnsupportedModel
 from unspool.models.graph import (
     Add,
     Attention,
@@ -182,7 +182,10 @@ class _Builder:
             start, stop = rows or (0, n)
             data = tensor.data[start * row_bytes : stop * row_bytes]
             number = TYPE_NUMBERS[tensor.encoding]
-            self.matrices[key] = self.engine.add_matrix(number, data, stop - start, k)
+            try:
+                self.matrices[key] = self.engine.add_matrix(number, data, stop - start, k)
+            except OverflowError as problem:
+                raise self._not_finite(name) from problem
             release_pages(data)
         return self.matrices[key]
 
@@ -192,8 +195,15 @@ class _Builder:
             tensor: Tensor = self.source.tensor(name)
             start, stop = rows or (0, tensor.shape[0])
             values = np.ascontiguousarray(dequantize(tensor)[start:stop], dtype=np.float32)
+            if not np.isfinite(values).all():
+                raise self._not_finite(name)
             self.vectors[key] = self.engine.add_vector(values)
         return self.vectors[key]
+
+    def _not_finite(self, name: str) -> ModelFileError:
+        return ModelFileError(
+            self.source.path, name, "holds infinities or what is not a number; fetch the model again"
+        )
 
     def _rope(self, op: Rope) -> int:
         key = (op.inv_freq, op.magnitude)

@@ -183,5 +183,5 @@ def test_threads_that_the_system_does_not_give_are_an_error() -> None:
         "print(make_runner(n_threads=1).forward(plan).shape)\n"
     )
     said, shape = in_a_process(code).splitlines()
-    assert said.startswith("the system does not give 256 threads")
+    assert said.startswith("the system gives no 256 threads")
     assert shape == "(3, 96)"
