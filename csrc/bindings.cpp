@@ -67,9 +67,9 @@ class Engine {
     op.x = x;
     for (const auto& [matrix, bias, out, accumulate] : parts)
       op.parts.push_back({matrix, bias, out, accumulate});
-    const Packed& first = network_.matrices.at(op.parts.at(0).matrix).packed;
+    const Packed& first = network_.matrices.at(op.parts.at(0).matrix);
     for (const Part& part : op.parts)
-      if (network_.matrices.at(part.matrix).packed.quantized() != first.quantized())
+      if (network_.matrices.at(part.matrix).quantized() != first.quantized())
         throw std::invalid_argument("linear: quantized and float matrices in one instruction");
   }
   void rope(int x, int table, int head_dim, bool interleaved) {
@@ -154,7 +154,7 @@ class Engine {
 
   // For tests: the values of a packed matrix, and one product with it.
   nb::ndarray<nb::numpy, float> unpack(int matrix) {
-    const Packed& w = network_.matrices.at(matrix).packed;
+    const Packed& w = network_.matrices.at(matrix);
     float* data;
     auto out = new_array(w.n, w.k, &data);
     std::vector<float> row(w.k_padded);
@@ -168,7 +168,7 @@ class Engine {
 
   size_t weight_bytes() const {
     size_t total = 0;
-    for (const auto& matrix : network_.matrices) total += matrix.packed.data_bytes;
+    for (const auto& matrix : network_.matrices) total += matrix.data_bytes;
     return total;
   }
   size_t kv_bytes() const { return kv_.memory.bytes(); }
@@ -184,7 +184,7 @@ class Engine {
 };
 
 nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
-  const Packed& w = network_.matrices.at(matrix).packed;
+  const Packed& w = network_.matrices.at(matrix);
   if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
   const int n_rows = (int)x.shape(0);
   const size_t stride = w.k_padded, wide = (size_t)w.n_tiles * kTile;

@@ -156,7 +156,7 @@ void Forward::linear(const Instruction& op, size_t index, int thread) {
 void Forward::tiles(const Instruction& op, int begin, int end) {
   int offset = 0;  // tiles of the parts before this one
   for (const Part& part : op.parts) {
-    const Packed& w = network_.matrices[part.matrix].packed;
+    const Packed& w = network_.matrices[part.matrix];
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
     offset += w.n_tiles;
     if (first >= last) continue;
@@ -179,7 +179,7 @@ void Forward::look_ahead(size_t index, int thread) {
   int begin, end, offset = 0;
   range(op.n_tiles, thread, &begin, &end);
   for (const Part& part : op.parts) {
-    const Packed& w = network_.matrices[part.matrix].packed;
+    const Packed& w = network_.matrices[part.matrix];
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
     offset += w.n_tiles;
     if (first < last) ahead.add(w.tile(first), (size_t)(last - first) * w.tile_bytes);
@@ -235,7 +235,7 @@ void Forward::row_op(const Instruction& op, int row) {
   const int width = op.out == kLogits ? network_.vocab_size : network_.registers[op.out].width;
   switch (op.kind) {
     case OpKind::kEmbed:
-      unpack_row(network_.matrices[op.weight].packed, plan_->token_ids[row], out);
+      unpack_row(network_.matrices[op.weight], plan_->token_ids[row], out);
       if (op.factor != 1.0f) kernels_.scale(out, out, width, op.factor);
       break;
     case OpKind::kNorm:

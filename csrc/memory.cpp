@@ -45,4 +45,19 @@ Memory::~Memory() {
 
 #endif
 
+uint8_t* Arena::take(size_t bytes) {
+  bytes = (bytes + 63) / 64 * 64;
+  if (bytes > left_) {
+    const size_t size = bytes > kBlock ? bytes : kBlock;
+    blocks_.emplace_back(size + kHuge);
+    uint8_t* data = blocks_.back().as<uint8_t>();
+    at_ = data + (kHuge - reinterpret_cast<uintptr_t>(data) % kHuge) % kHuge;
+    left_ = size;
+  }
+  uint8_t* piece = at_;
+  at_ += bytes;
+  left_ -= bytes;
+  return piece;
+}
+
 }  // namespace unspool

@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <vector>
+
 namespace unspool {
 
 class Memory {
@@ -34,6 +36,23 @@ class Memory {
 
   void* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+// Hands out pieces of large blocks, and frees them all at its end. Pieces side by side share huge pages:
+// the matrices of a small model are each smaller than one, and reading them from ordinary pages would miss
+// the translation buffer thousands of times a step.
+class Arena {
+ public:
+  // 64-byte aligned zeros.
+  uint8_t* take(size_t bytes);
+
+ private:
+  static constexpr size_t kHuge = 2 << 20;
+  static constexpr size_t kBlock = 16 * kHuge;
+
+  std::vector<Memory> blocks_;
+  uint8_t* at_ = nullptr;
+  size_t left_ = 0;
 };
 
 }  // namespace unspool

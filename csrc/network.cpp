@@ -47,18 +47,17 @@ bool row_wise(OpKind kind) {
 
 int Network::add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k,
                         Pool& pool) {
-  Matrix matrix;
-  if (!plan_layout(encoding, n, k, &matrix.packed)) throw std::invalid_argument("matrix: encoding or size");
+  Packed matrix;
+  if (!plan_layout(encoding, n, k, &matrix)) throw std::invalid_argument("matrix: encoding or size");
   if (source_bytes != row_bytes(encoding, k) * (size_t)n) throw std::invalid_argument("matrix: byte count");
-  matrix.memory = Memory(matrix.packed.data_bytes);
-  matrix.packed.data = matrix.memory.as<uint8_t>();
+  matrix.data = arena.take(matrix.data_bytes);
   RepackJob job;
   job.encoding = encoding;
   job.source = source;
-  job.packed = &matrix.packed;
+  job.packed = &matrix;
   pool.run(repack_work, &job);
   if (!job.is_finite) throw std::overflow_error("matrix: a value or scale is infinite or not a number");
-  matrices.push_back(std::move(matrix));
+  matrices.push_back(matrix);
   return (int)matrices.size() - 1;
 }
 
@@ -100,8 +99,8 @@ void Network::finish() {
     // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
     previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
     if (op.kind != OpKind::kLinear) continue;
-    for (const Part& part : op.parts) op.n_tiles += matrices[part.matrix].packed.n_tiles;
-    if (matrices[op.parts[0].matrix].packed.quantized()) registers[op.x].quantized = true;
+    for (const Part& part : op.parts) op.n_tiles += matrices[part.matrix].n_tiles;
+    if (matrices[op.parts[0].matrix].quantized()) registers[op.x].quantized = true;
   }
   // The last writer of a quantized register before its reader leaves the 8-bit form.
   for (size_t i = 0; i < instructions.size(); ++i) {

@@ -54,11 +54,6 @@ struct Instruction {
   int layer = 0, n_heads = 0, n_kv_heads = 0;
 };
 
-struct Matrix {
-  Packed packed;
-  Memory memory;
-};
-
 struct Register {
   int width = 0;
   size_t stride = 0;  // width rounded up to 32
@@ -71,7 +66,8 @@ struct RopeTable {
 };
 
 struct Network {
-  std::vector<Matrix> matrices;
+  Arena arena;  // of the packed matrices
+  std::vector<Packed> matrices;
   std::vector<std::vector<float>> vectors;  // padded with zeros to a multiple of 32
   std::vector<Register> registers;
   std::vector<RopeTable> ropes;
