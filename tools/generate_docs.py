@@ -135,19 +135,24 @@ def parameters() -> str:
 
 
 def stages() -> str:
-    """The pipeline, and the methods inside truncation, in their order."""
-    from unspool.logits.pipeline import PIPELINE
-    from unspool.logits.truncation import METHODS
+    """The stages in their own order, each with the parameter that turns it on."""
+    from unspool.logits.orders import PIPELINE
+    from unspool.param_conflicts import STAGES
 
     def file_of(stage: object) -> str:
         return f"`{type(stage).__module__.removeprefix('unspool.').replace('.', '/')}.py`"
 
-    methods = ", ".join(f"`{method.name}`" for method in METHODS)
     rows = [
-        (str(number), stage.name, methods if stage.name == "truncation" else "", file_of(stage))
+        (
+            str(number),
+            stage.name,
+            f"`{STAGES[stage.name][0]}`" if stage.name in STAGES else "",
+            file_of(stage),
+            first_line(sys.modules[type(stage).__module__].__doc__),
+        )
         for number, stage in enumerate(PIPELINE, start=1)
     ]
-    return table(("", "stage", "methods", "file"), rows)
+    return table(("", "stage", "parameter", "file", "what"), rows)
 
 
 def command_line() -> str:

@@ -1,51 +1,64 @@
 """DecodingParams: every knob of decoding, its range, its meaning, and the way out when it is wrong.
 
 The canonical meaning of each is fixed in docs/decoding.md. Nothing is clamped and nothing is ignored: a
-value out of range is a BadRequest that names the field, the value, the range and what to do instead.
+value out of range is a BadRequest that names the field, the value, the range and what to do instead, and
+so are values that contradict each other. What is given and cannot matter is named by `unused`.
 """
 
 from __future__ import annotations
 
 import difflib
-import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
+from unspool import param_checks as checks
+from unspool import param_conflicts
 from unspool.errors import BadRequest
+from unspool.param_checks import Bias, Range
 
 DEFAULT_MAX_TOKENS: Final = 512
 
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """What a number may be. `low` is excluded when `open_low` is set; `high` None means no upper limit."""
-
-    integer: bool
-    low: float
-    high: float | None
-    way_out: str
-    open_low: bool = False
-    optional: bool = False  # None is a value
-
-    def __str__(self) -> str:
-        left = f"{'(' if self.open_low else '['}{self.low:g}"
-        if self.high is None:
-            text = f"at least {self.low:g}"
-        elif self.high == 2**64 - 1:
-            text = f"in {left}, 2**64)"
-        else:
-            text = f"in {left}, {self.high:g}]"
-        return (
-            f"{'a whole number' if self.integer else 'a number'} {text}{' or None' if self.optional else ''}"
-        )
-
+PenaltyScope = Literal["default", "all", "prompt", "output"]
 
 RANGES: Final[Mapping[str, Range]] = {
     "temperature": Range(False, 0, 100, "0 is greedy, 1 leaves the model's distribution as it is"),
+    "dynatemp_min": Range(False, 0, 100, "None turns it off", optional=True),
+    "dynatemp_max": Range(False, 0, 100, "None turns it off", optional=True),
+    "dynatemp_exponent": Range(False, 0, 100, "1 is a straight line", open_low=True),
+    "edt_theta": Range(False, 0, 100, "0 turns it off"),
+    "edt_base": Range(False, 0, 1, "the paper has 0.8", open_low=True, open_high=True),
+    "smoothing_factor": Range(False, 0, 100, "0 turns it off"),
+    "smoothing_curve": Range(False, 1, 3, "1 is a parabola, 3 a cubic"),
+    "top_n_sigma": Range(False, 0, 100, "0 turns it off"),
     "top_k": Range(True, 0, None, "0 turns it off"),
     "top_p": Range(False, 0, 1, "1 turns it off; for greedy decoding set temperature=0", open_low=True),
     "min_p": Range(False, 0, 1, "0 turns it off"),
+    "typical_p": Range(False, 0, 1, "1 turns it off", open_low=True),
+    "top_h": Range(False, 0, 1, "1 turns it off", open_low=True),
+    "epsilon_cutoff": Range(False, 0, 1, "0 turns it off", open_high=True),
+    "eta_cutoff": Range(False, 0, 1, "0 turns it off", open_high=True),
+    "top_a": Range(False, 0, 1, "0 turns it off"),
+    "tfs_z": Range(False, 0, 1, "1 turns it off", open_low=True),
+    "xtc_probability": Range(False, 0, 1, "0 turns it off"),
+    "xtc_threshold": Range(False, 0, 1, "above 0.5 no two tokens reach it"),
+    "mirostat": Range(True, 0, 2, "0 turns it off, 1 and 2 are its versions"),
+    "mirostat_tau": Range(False, 0, 100, "it is a surprise in bits; 5 is usual", open_low=True),
+    "mirostat_eta": Range(False, 0, 1, "it is a learning rate; 0.1 is usual", open_low=True),
+    "adaptive_target": Range(False, 0, 1, "None turns it off", optional=True),
+    "adaptive_decay": Range(False, 0, 1, "0 looks at the last token only", open_high=True),
+    "repetition_penalty": Range(False, 0, 100, "1 turns it off", open_low=True),
+    "frequency_penalty": Range(False, -2, 2, "0 turns it off"),
+    "presence_penalty": Range(False, -2, 2, "0 turns it off"),
+    "penalty_window": Range(True, 1, None, "None looks at the whole text", optional=True),
+    "dry_multiplier": Range(False, 0, 100, "0 turns it off"),
+    "dry_base": Range(False, 1, 100, "1.75 is usual"),
+    "dry_allowed_length": Range(True, 1, None, "2 is usual"),
+    "dry_window": Range(True, 1, None, "None looks at the whole text", optional=True),
+    "no_repeat_ngram_size": Range(True, 0, None, "0 turns it off"),
+    "min_tokens": Range(True, 0, None, "0 turns it off"),
+    "logprobs": Range(True, 0, 1000, "None gives none, 0 the chosen token's alone", optional=True),
+    "prompt_logprobs": Range(True, 0, 1000, "None gives none, 0 the prompt's tokens alone", optional=True),
     "seed": Range(True, 0, 2**64 - 1, "None draws a fresh seed and reports it", optional=True),
     "max_tokens": Range(
         True,
@@ -54,6 +67,9 @@ RANGES: Final[Mapping[str, Range]] = {
         "None writes to the end of the context; to count a prompt's tokens use LLM.tokenize",
         optional=True,
     ),
+    "deadline_s": Range(False, 0, None, "None sets no deadline", open_low=True, optional=True),
+    "loop_min_count": Range(True, 0, None, "0 turns the loop detector off"),
+    "loop_max_length": Range(True, 1, 4096, "it is the longest pattern looked for, in tokens"),
 }
 
 
@@ -62,40 +78,151 @@ class DecodingParams:
     """How to turn logits into text. Immutable and hashable; `replace` gives a changed copy.
 
     temperature     logits are divided by it; 0 takes the largest logit and needs no seed. [0, 100]
+    dynatemp_min    temperature by entropy instead: this one when the model is sure. [0, 100]
+    dynatemp_max    and this one when every candidate is equally likely; both or neither. [0, 100]
+    dynatemp_exponent  how the share of the largest possible entropy bends between them. (0, 100]
+    edt_theta       temperature * N^(theta / entropy) instead of temperature; 0 is off. [0, 100]
+                    (Zhang et al. 2024, arXiv 2403.14541)
+    edt_base        the N of edt_theta. (0, 1)
+    smoothing_factor  bend logits by their square distance from the largest; 0 is off. [0, 100]
+    smoothing_curve   and by its cube: 1 is a parabola, 3 a cubic. [1, 3]
+    top_n_sigma     keep logits within so many standard deviations of the largest; 0 is off. [0, 100]
+                    (Tang et al. 2024, arXiv 2411.07641)
     top_k           keep the k largest logits, exactly k; 0 is off. (Fan et al. 2018, arXiv 1805.04833)
     top_p           keep the fewest tokens, largest first, whose mass reaches p; 1 is off. (0, 1]
                     (Holtzman et al. 2020, arXiv 1904.09751)
     min_p           keep tokens with at least this share of the largest probability; 0 is off. [0, 1]
                     (Nguyen et al. 2024, arXiv 2407.01082)
+    typical_p       keep the fewest tokens, closest to the entropy first, whose mass reaches it; 1 is off.
+                    (0, 1] (Meister et al. 2022, arXiv 2202.00666)
+    top_h           keep tokens, largest first, while they hold this share of the entropy; 1 is off. (0, 1]
+                    (Baghaei Potraghloo et al. 2025, arXiv 2509.02510)
+    epsilon_cutoff  drop tokens less likely than this; 0 is off. [0, 1) (Hewitt et al. 2022, arXiv 2210.15191)
+    eta_cutoff      drop tokens less likely than min(eta, sqrt(eta) * exp(-entropy)); 0 is off. [0, 1)
+                    (Hewitt et al. 2022, arXiv 2210.15191)
+    top_a           drop tokens less likely than this times the square of the largest probability; 0 is off.
+                    [0, 1]
+    tfs_z           tail-free: cut where the curve of sorted probabilities has bent by this share; 1 is off.
+                    (0, 1] (Phénix and Egan 2019)
+    xtc_probability  how often to exclude the top choices: all but the least likely of those that reach the
+                    threshold; 0 is off. [0, 1]
+    xtc_threshold   the probability from which a token is a top choice. [0, 1]
+    mirostat        1 or 2 steer the surprise of the text and replace truncation; 0 is off.
+                    (Basu et al. 2020, arXiv 2007.14966)
+    mirostat_tau    the surprise aimed at, in bits a token. (0, 100]
+    mirostat_eta    how fast it is corrected. (0, 1]
+    adaptive_target  the average probability of chosen tokens to aim at; None is off. [0, 1]
+    adaptive_decay  how much of that average a token leaves in place. [0, 1)
+    repetition_penalty  logits of tokens that have occurred: divided by it when positive, else multiplied;
+                    1 is off. (0, 100] (Keskar et al. 2019, arXiv 1909.05858)
+    frequency_penalty   taken off a token's logit for each time it occurred in the answer. [-2, 2]
+    presence_penalty    taken off a token's logit once it has occurred in the answer. [-2, 2]
+    penalty_scope   what these three look at: "default" is prompt and answer for repetition and the answer
+                    for the others; "all", "prompt" and "output" hold for all three
+    penalty_window  of that, the last so many tokens; None is the whole
+    penalty_exclude_ids       token ids that the three never touch
+    penalty_exclude_template  the three do not count what the chat template wrote into the prompt
+    dry_multiplier  take multiplier * base^(n - allowed) off the logit of a token that would make n tokens
+                    repeat; 0 is off. [0, 100]
+    dry_base        the base of that power. [1, 100]
+    dry_allowed_length  repeats shorter than this cost nothing. At least 1
+    dry_window      repeats are looked for in the last so many tokens; None is the whole text
+    dry_breakers    texts that no repeat reaches across
+    no_repeat_ngram_size  no run of so many tokens occurs twice; 0 is off
+    bad_words       texts that are never written, with or without a space before them
+    banned_token_ids   token ids that are never chosen
+    allowed_token_ids  the only token ids that may be chosen, ends of the text included; None is all
+    logit_bias      added to the logits of token ids or texts, [-100, 100]; False bans the token
+    min_tokens      write at least so many tokens: no end of any kind before; 0 is off
+    order           the order of penalties, bias, temperature and truncation: a list of their names, or
+                    "unspool", "vllm", "llama.cpp" or "transformers", which also take that engine's rules
+    logprobs        report log-probabilities of each chosen token and of the k likeliest; None is off
+    prompt_logprobs  the same for the prompt's tokens
+    trace           report what each stage did to each token's candidates
     seed            the same seed repeats the same tokens; None draws one and reports it. [0, 2**64)
     max_tokens      tokens to write at most; None writes to the end of the context. At least 1
     stop            a string or several: writing ends where the first of them is complete
+    stop_regex      a regular expression or several: writing ends where the first match is complete
     stop_token_ids  token ids that end the writing, beside the model's own end-of-sequence ids
     ignore_eos      write on past the model's end-of-sequence ids
     include_stop    keep the stop string, or the id that ended the writing, in the result
+    deadline_s      end the answer this many seconds after the request came; None is off
+    loop_min_count  end when the last tokens are one pattern so many times in a row; 0 is off, else at least 2
+    loop_max_length  the longest such pattern, in tokens
     """
 
     temperature: float = 1.0
+    dynatemp_min: float | None = None
+    dynatemp_max: float | None = None
+    dynatemp_exponent: float = 1.0
+    edt_theta: float = 0.0
+    edt_base: float = 0.8
+    smoothing_factor: float = 0.0
+    smoothing_curve: float = 1.0
+    top_n_sigma: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
+    typical_p: float = 1.0
+    top_h: float = 1.0
+    epsilon_cutoff: float = 0.0
+    eta_cutoff: float = 0.0
+    top_a: float = 0.0
+    tfs_z: float = 1.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    adaptive_target: float | None = None
+    adaptive_decay: float = 0.9
+    repetition_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_scope: PenaltyScope = "default"
+    penalty_window: int | None = None
+    penalty_exclude_ids: Sequence[int] = ()
+    penalty_exclude_template: bool = False
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_window: int | None = None
+    dry_breakers: Sequence[str] = ("\n", ":", '"', "*")
+    no_repeat_ngram_size: int = 0
+    bad_words: Sequence[str] = ()
+    banned_token_ids: Sequence[int] = ()
+    allowed_token_ids: Sequence[int] | None = None
+    logit_bias: Mapping[int | str, float | bool] | Sequence[Bias] = ()
+    min_tokens: int = 0
+    order: str | Sequence[str] = "unspool"
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    trace: bool = False
     seed: int | None = None
     max_tokens: int | None = DEFAULT_MAX_TOKENS
     stop: Sequence[str] = ()
+    stop_regex: Sequence[str] = ()
     stop_token_ids: Sequence[int] = ()
     ignore_eos: bool = False
     include_stop: bool = False
+    deadline_s: float | None = None
+    loop_min_count: int = 0
+    loop_max_length: int = 64
 
     def __post_init__(self) -> None:
         for name, allowed in RANGES.items():
-            self._set(name, _number(name, getattr(self, name), allowed))
-        self._set("stop", _stop_strings(self.stop))
-        self._set("stop_token_ids", _token_ids(self.stop_token_ids))
-        for name in ("ignore_eos", "include_stop"):
-            if not isinstance(getattr(self, name), bool):
-                raise BadRequest(
-                    f"{name} must be True or False, got {getattr(self, name)!r}", code=f"bad_{name}"
-                )
+            self._set(name, allowed.check(name, getattr(self, name)))
+        for name in ("dry_breakers", "bad_words", "stop", "stop_regex"):
+            self._set(name, checks.texts(name, getattr(self, name)))
+        for name, way_out in _ID_LISTS.items():
+            if name != "allowed_token_ids" or self.allowed_token_ids is not None:
+                self._set(name, checks.token_ids(name, getattr(self, name), way_out))
+        for name in ("penalty_exclude_template", "trace", "ignore_eos", "include_stop"):
+            checks.flag(name, getattr(self, name))
+        checks.one_of("penalty_scope", self.penalty_scope, ("default", "all", "prompt", "output"))
+        self._set("logit_bias", checks.biases("logit_bias", self.logit_bias))
+        self._set("order", param_conflicts.checked_order(self.order))
+        param_conflicts.refuse(self)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # normalised once, before anyone else sees the object
@@ -106,11 +233,9 @@ class DecodingParams:
         return self.temperature == 0
 
     def unused(self) -> tuple[str, ...]:
-        """Parameters that were given but cannot change a token: seed and truncation at temperature 0."""
-        if not self.is_greedy:
-            return ()
-        given = {name: getattr(self, name) for name in ("top_k", "top_p", "min_p", "seed")}
-        return tuple(name for name, value in given.items() if value != _DEFAULTS[name])
+        """Parameters that were given but cannot change a token, such as a seed at temperature 0."""
+        given = (field.name for field in fields(self) if getattr(self, field.name) != _DEFAULTS[field.name])
+        return tuple(name for name in given if not param_conflicts.matters(name, self))
 
     def replace(self, **changes: Any) -> DecodingParams:
         """A copy with some fields changed; checked like a new one."""
@@ -120,7 +245,7 @@ class DecodingParams:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; `from_dict` reads them back."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return {name: _plain(value) for name, value in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> DecodingParams:
@@ -133,6 +258,17 @@ class DecodingParams:
 
 _DEFAULTS: Final[dict[str, Any]] = {field.name: field.default for field in fields(DecodingParams)}
 
+_ID_LISTS: Final[Mapping[str, str]] = {  # parameter to the way out for what is no id
+    "stop_token_ids": "for text use stop",
+    "banned_token_ids": "for text use bad_words",
+    "allowed_token_ids": "None allows all",
+    "penalty_exclude_ids": "find a text's ids with LLM.tokenize",
+}
+
+
+def _plain(value: object) -> object:
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
 
 def _refuse_unknown(names: Iterable[str]) -> None:
     for name in names:
@@ -141,59 +277,3 @@ def _refuse_unknown(names: Iterable[str]) -> None:
         near = difflib.get_close_matches(str(name).lower().replace("-", "_"), _DEFAULTS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(_DEFAULTS)}"
         raise BadRequest(f"there is no parameter {name!r}; {hint}", code="unknown_parameter")
-
-
-def _number(name: str, value: object, allowed: Range) -> float | int | None:
-    if value is None and allowed.optional:
-        return None
-    kind = numbers.Integral if allowed.integer else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind):
-        raise _refusal(name, value, allowed)
-    given: Any = value
-    above_low = given > allowed.low if allowed.open_low else given >= allowed.low  # False for NaN
-    if not above_low or (allowed.high is not None and given > allowed.high):
-        raise _refusal(name, value, allowed)
-    return int(given) if allowed.integer else float(given)
-
-
-def _refusal(name: str, value: object, allowed: Range) -> BadRequest:
-    return BadRequest(f"{name} must be {allowed}, got {value!r}; {allowed.way_out}", code=f"bad_{name}")
-
-
-def _stop_strings(value: object) -> tuple[str, ...]:
-    strings = (value,) if isinstance(value, str) else value
-    if not isinstance(strings, Iterable) or isinstance(strings, (bytes, Mapping)):
-        raise BadRequest(f"stop must be a string or a list of strings, got {value!r}", code="bad_stop")
-    checked = []
-    for text in strings:
-        if not isinstance(text, str) or not text:
-            raise BadRequest(
-                f"stop holds {text!r}; each stop must be a non-empty string (for ids use stop_token_ids)",
-                code="bad_stop",
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise BadRequest(
-                f"stop holds {text!r}, which has half a surrogate pair and can never be written; remove it",
-                code="bad_stop",
-            ) from None
-        checked.append(text)
-    return tuple(checked)
-
-
-def _token_ids(value: object) -> tuple[int, ...]:
-    ids = (value,) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
-    if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes, Mapping)):
-        raise BadRequest(
-            f"stop_token_ids must be a list of token ids, got {value!r}", code="bad_stop_token_ids"
-        )
-    checked = []
-    for token_id in ids:
-        if isinstance(token_id, bool) or not isinstance(token_id, numbers.Integral) or token_id < 0:
-            raise BadRequest(
-                f"stop_token_ids holds {token_id!r}; each must be an id of at least 0; for text use stop",
-                code="bad_stop_token_ids",
-            )
-        checked.append(int(token_id))
-    return tuple(checked)

@@ -10,12 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool.errors import UnspoolError
+from unspool.history import History
 from unspool.params import DecodingParams
+from unspool.rules import NO_RULES, Rules
 
-FinishReason = Literal["stop", "length", "cancelled", "error"]
+FinishReason = Literal["stop", "length", "deadline", "loop", "cancelled", "error"]
 
 I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]
+F64 = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,8 @@ class Row:
     branch: int  # which hypothesis of its request
     token_ids: Sequence[int]  # prompt and output so far; read only, valid until the step is committed
     n_prompt: int  # token_ids[:n_prompt] is the prompt
+    rules: Rules = NO_RULES  # the parameters in terms of this model's token ids
+    history: History | None = None  # what follows token_ids; None: stages work it out from the start
 
     @property
     def position(self) -> int:
@@ -63,11 +69,35 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """A token that was chosen for a row, and what is known about the choice."""
+
+    token_id: int
+    observed: float | None = None  # what the branch's running state learns: see History.accept
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Who survived the pipeline, ids ascending; -inf appears nowhere."""
+
+    token_ids: Ids  # (n,)
+    logits: F64  # (n,) after every stage; softmax over them is the distribution drawn from
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """What the pipeline made of one row."""
+
+    chosen: Chosen
+    candidates: Candidates | None = None  # for who asked
+
+
+@dataclass(frozen=True, slots=True)
 class Extend:
     """The branch grows by these tokens."""
 
     branch: int
-    token_ids: tuple[int, ...]
+    tokens: tuple[Chosen, ...]
 
 
 @dataclass(frozen=True, slots=True)

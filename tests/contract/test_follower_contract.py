@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from toy_engine import ToyVocabulary
 
 from unspool.engine.detokenize import Detokenizer
+from unspool.engine.rules import rules_of
 from unspool.engine.stop import StopMatcher, StopString
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.params import DecodingParams
@@ -15,6 +16,7 @@ from unspool.params import DecodingParams
 PIECES = [b"a", b"b", b"ab", b"\xe4", b"\xb8\x96", b"", b"a\xe4\xb8", b"\xff"]
 VOCABULARY = ToyVocabulary(PIECES)
 STOPS = ("abab", "世b", "bbb")
+PARAMS = DecodingParams(stop=STOPS)
 
 
 def new_matcher():
@@ -22,7 +24,7 @@ def new_matcher():
 
 
 def new_transcript():
-    return Transcript(StopRules.of(DecodingParams(stop=STOPS), VOCABULARY), VOCABULARY)
+    return Transcript(StopRules.of(PARAMS, rules_of(PARAMS, VOCABULARY)), VOCABULARY)
 
 
 def told_by_transcript(follower, token_id):

@@ -7,19 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unspool.logits.pipeline import PIPELINE
+from unspool.logits.orders import PIPELINE
 from unspool.params import DecodingParams
 from unspool.types import Row
 
 # Parameters that make each stage active. A stage that is missing here fails the first test.
 ACTIVE = {
     "temperature": [DecodingParams(temperature=t) for t in (1e-30, 0.2, 3, 100)],
-    "truncation": [
-        DecodingParams(top_k=1),
-        DecodingParams(top_k=7, min_p=0.1),
-        DecodingParams(top_p=0.3),
-        DecodingParams(top_p=0.95, min_p=1),
-    ],
+    "top_k": [DecodingParams(top_k=k) for k in (1, 2, 7, 50)],
+    "top_p": [DecodingParams(top_p=p) for p in (1e-9, 0.3, 0.8, 0.95)],
+    "min_p": [DecodingParams(min_p=p) for p in (1e-9, 0.1, 0.5, 1)],
 }
 
 
@@ -55,6 +52,7 @@ class TestStage:
         assert z.tobytes() == before
         assert not np.shares_memory(result, z)
         assert (result.shape, result.dtype) == (z.shape, np.dtype(np.float32))
+        assert stage.apply(z.astype(np.float64), [row(p) for p in ACTIVE[stage.name]]).dtype == np.float64
 
     @given(seed=st.integers(0, 2**32 - 1))
     def test_gives_a_row_in_a_batch_the_bits_of_the_row_alone(self, stage, seed):

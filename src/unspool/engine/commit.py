@@ -9,18 +9,19 @@ from unspool.engine.scheduler import Share
 from unspool.engine.task import Branch, Phase, Task
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.errors import UnspoolError
+from unspool.history import History
 from unspool.kv.pool import PagePool
 from unspool.kv.table import PageTable
 from unspool.runners.base import Runner
-from unspool.types import Drop, Event, Extend, FinishReason, Fork, Move, Usage
+from unspool.types import Chosen, Drop, Event, Extend, FinishReason, Fork, Move, Usage
 
 
 def plant(task: Task, pool: PagePool, page_size: int, vocabulary: Vocabulary) -> None:
     """Give a new task its first branch: the prompt, with nothing cached and no page held."""
-    rules = StopRules.of(task.request.params, vocabulary)
-    task.branches[0] = Branch(
-        0, list(task.request.prompt_ids), PageTable(pool, page_size), Transcript(rules, vocabulary)
-    )
+    params, prompt_ids = task.request.params, task.request.prompt_ids
+    transcript = Transcript(StopRules.of(params, task.rules), vocabulary)
+    history = History(params, task.rules, prompt_ids)
+    task.branches[0] = Branch(0, list(prompt_ids), PageTable(pool, page_size), transcript, history)
 
 
 def reserve(shares: Sequence[Share], now: float) -> None:
@@ -46,7 +47,7 @@ def make_moves(task: Task, moves: Sequence[Move], runner: Runner, now: float) ->
     for move in moves:
         branch = task.branches[move.branch]
         if isinstance(move, Extend):
-            events += _extend(task, branch, move.token_ids, now)
+            events += _extend(task, branch, move.tokens, now)
         elif isinstance(move, Fork):
             _fork(task, branch, move.child, runner)
         elif isinstance(move, Drop):
@@ -65,10 +66,11 @@ def finish(task: Task, reason: FinishReason, now: float, error: UnspoolError | N
     return events
 
 
-def _extend(task: Task, branch: Branch, token_ids: Sequence[int], now: float) -> list[Event]:
-    for token_id in token_ids:
-        branch.token_ids.append(token_id)
-        stop = branch.transcript.accept(token_id)
+def _extend(task: Task, branch: Branch, tokens: Sequence[Chosen], now: float) -> list[Event]:
+    for chosen in tokens:
+        branch.token_ids.append(chosen.token_id)
+        branch.history.accept(chosen.token_id, chosen.observed)
+        stop = branch.transcript.accept(chosen.token_id)
         if stop is not None:
             return [_end(task, branch, "stop", now, stop=stop)]
         if len(branch.token_ids) - task.n_prompt == task.n_new_max:
@@ -84,7 +86,12 @@ def _fork(task: Task, branch: Branch, child_id: int, runner: Runner) -> None:
     if copy is not None:
         runner.copy_page(*copy)
     task.branches[child_id] = Branch(
-        child_id, branch.token_ids.copy(), table, branch.transcript.fork(), branch.n_cached
+        child_id,
+        branch.token_ids.copy(),
+        table,
+        branch.transcript.fork(),
+        branch.history.fork(),
+        branch.n_cached,
     )
 
 

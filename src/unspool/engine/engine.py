@@ -6,13 +6,13 @@ from time import perf_counter
 
 from unspool.engine import commit
 from unspool.engine.detokenize import Vocabulary
+from unspool.engine.rules import rules_of
 from unspool.engine.scheduler import Limits, Scheduler
 from unspool.engine.step import run_step
 from unspool.engine.task import Clock, Phase, Task
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
 from unspool.kv.layout import pages_for
 from unspool.kv.pool import PagePool
-from unspool.logits.choose import choose
 from unspool.rng import fresh_seed
 from unspool.runners.base import Runner
 from unspool.search.base import Search
@@ -71,7 +71,7 @@ class Engine:
             )
         params = request.params
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
-        search: Search = Sample(choose)
+        search: Search = Sample()
         # The last token chosen is never fed, so it needs no place in the cache.
         n_pages_max = search.max_branches * pages_for(n_prompt + n_new_max - 1, self.runner.page_size)
         if n_pages_max > self.pool.n_pages:
@@ -82,7 +82,8 @@ class Engine:
         request_id = self._n_added
         self._n_added += 1
         seed = fresh_seed() if params.seed is None else params.seed
-        task = Task(request_id, request, seed, search, n_new_max, n_pages_max, Clock(perf_counter()))
+        rules = rules_of(params, self.vocabulary)
+        task = Task(request_id, request, rules, seed, search, n_new_max, n_pages_max, Clock(perf_counter()))
         commit.plant(task, self.pool, self.runner.page_size, self.vocabulary)
         self._tasks[request_id] = task
         self._scheduler.add(task)

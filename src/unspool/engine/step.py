@@ -13,7 +13,7 @@ from unspool.engine.task import Task
 from unspool.errors import UnspoolError
 from unspool.logits import pipeline
 from unspool.runners.base import Runner
-from unspool.types import F32, Event, Move, Row
+from unspool.types import Event, Move, Processed, Row
 
 
 def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Event]:
@@ -30,10 +30,11 @@ def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Even
     logits = runner.forward(plan)  # (W, V) f32, a row for each of `asking`
     asking = [share for share in shares if share.wants_logits]
     rows = [share.task.row(share.branch) for share in asking]
-    survivors = pipeline.apply(logits[:, :n_vocab], rows)
+    wants_candidates = any(share.task.search.wants_candidates for share in asking)
+    processed = pipeline.process(logits[:, :n_vocab], rows, wants_candidates=wants_candidates)
     decisions = [
-        (task, _advance(task, its_rows, its_logits))
-        for task, its_rows, its_logits in _by_task(asking, rows, survivors)
+        (task, _advance(task, its_rows, its_processed))
+        for task, its_rows, its_processed in _by_task(asking, rows, processed)
     ]
 
     now = perf_counter()
@@ -47,18 +48,24 @@ def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Even
     return events
 
 
-def _advance(task: Task, rows: Sequence[Row], logits: Sequence[F32]) -> tuple[Move, ...] | UnspoolError:
+def _advance(
+    task: Task, rows: Sequence[Row], processed: Sequence[Processed | UnspoolError]
+) -> tuple[Move, ...] | UnspoolError:
     """The moves of a task's search, or what is wrong with this request alone: the others go on."""
+    sound = [p for p in processed if isinstance(p, Processed)]
+    if len(sound) < len(processed):
+        return next(p for p in processed if isinstance(p, UnspoolError))
     try:
-        return task.search.advance(rows, logits)
+        return task.search.advance(rows, sound)
     except UnspoolError as error:
         return error
 
 
 def _by_task(
-    asking: Sequence[Share], rows: Sequence[Row], logits: Sequence[F32]
-) -> Iterator[tuple[Task, list[Row], list[F32]]]:
-    """Each task with the rows and logits of its branches, which the scheduler keeps side by side."""
-    for _, group in groupby(zip(asking, rows, logits, strict=True), key=lambda item: item[0].task.request_id):
-        shares, its_rows, its_logits = zip(*group, strict=True)
-        yield shares[0].task, list(its_rows), list(its_logits)
+    asking: Sequence[Share], rows: Sequence[Row], processed: Sequence[Processed | UnspoolError]
+) -> Iterator[tuple[Task, list[Row], list[Processed | UnspoolError]]]:
+    """Each task with the rows of its branches, which the scheduler keeps side by side."""
+    together = zip(asking, rows, processed, strict=True)
+    for _, group in groupby(together, key=lambda item: item[0].task.request_id):
+        shares, its_rows, its_processed = zip(*group, strict=True)
+        yield shares[0].task, list(its_rows), list(its_processed)

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from unspool.engine.transcript import Transcript
+from unspool.history import History
 from unspool.kv.table import PageTable
+from unspool.rules import Rules
 from unspool.search.base import Search
 from unspool.types import Request, Row
 
@@ -39,6 +41,7 @@ class Branch:
     token_ids: list[int]  # prompt and output
     table: PageTable
     transcript: Transcript
+    history: History
     n_cached: int = 0
 
     @property
@@ -61,6 +64,7 @@ class Task:
 
     request_id: int
     request: Request
+    rules: Rules
     seed: int
     search: Search
     n_new_max: int  # tokens it may write, by max_tokens and by the context's end
@@ -79,4 +83,12 @@ class Task:
 
     def row(self, branch: Branch) -> Row:
         """The line of the logits matrix that is about this branch's next token."""
-        return Row(self.request.params, self.seed, branch.branch_id, branch.token_ids, self.n_prompt)
+        return Row(
+            self.request.params,
+            self.seed,
+            branch.branch_id,
+            branch.token_ids,
+            self.n_prompt,
+            self.rules,
+            branch.history,
+        )

@@ -15,6 +15,7 @@ from functools import lru_cache
 from unspool.engine.detokenize import Detokenizer, Vocabulary
 from unspool.engine.stop import StopMatcher, StopString
 from unspool.params import DecodingParams
+from unspool.rules import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,8 @@ class StopRules:
     include: bool  # keep what ended the text
 
     @classmethod
-    def of(cls, params: DecodingParams, vocabulary: Vocabulary) -> StopRules:
-        ids = frozenset(params.stop_token_ids)
-        if not params.ignore_eos:
-            ids |= vocabulary.eos_ids
-        return cls(ids, _compiled(tuple(params.stop)), params.include_stop)
+    def of(cls, params: DecodingParams, rules: Rules) -> StopRules:
+        return cls(rules.end_ids, _compiled(tuple(params.stop)), params.include_stop)
 
 
 @lru_cache(maxsize=64)

@@ -12,8 +12,9 @@ from typing import Final
 import numpy as np
 
 from unspool.errors import NoCandidate
+from unspool.logits.stage import Logits
 from unspool.rng import LEAST_UPPER_TAIL, N_COARSE, Noise, gumbel_of
-from unspool.types import F32, Row
+from unspool.types import Row
 
 STAGE: Final = "choose"
 _FEW: Final = 512  # candidates: up to here the plain rule is the faster one
@@ -25,7 +26,7 @@ _LOW = _EDGES[1:].astype(np.float32)
 _ROUNDING: Final = 1e-3  # far above float32's error on values that can decide
 
 
-def choose(z: F32, row: Row) -> int:
+def choose(z: Logits, row: Row) -> int:
     """The token id that z (V,) gives for this row. Ties go to the lowest id; a masked id is never chosen."""
     best = int(z.argmax())  # the first of equals; a NaN counts as largest, so none stays hidden
     largest = z[best]
@@ -46,7 +47,7 @@ def choose(z: F32, row: Row) -> int:
     return int(ids[scores.argmax()])
 
 
-def _contenders(below: F32, noise: Noise) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _contenders(below: Logits, noise: Noise) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Which of the candidates, z - z_max (V,), may hold the largest z + g, from the coarse bytes alone.
 
     The winner's score is at least the best of z + low, so whoever's z + high is below that has lost.

@@ -1,40 +1,64 @@
-"""The stages in order, and how a step's logits pass through them."""
+"""How a step's logits pass through the stages, and what comes out for each row."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 
-from unspool.logits.stage import Stage
-from unspool.logits.temperature import Temperature
-from unspool.logits.truncation import Truncation
-from unspool.types import F32, Row
-
-# Temperature comes first because top-p and min-p are meant about the distribution one draws from:
-# logits 3 2 1 with T = 0.5 and top_p = 0.8 leave one candidate in this order and two in the other.
-PIPELINE: Final[tuple[Stage, ...]] = (Temperature(), Truncation())
+from unspool.errors import UnspoolError
+from unspool.logits.choose import choose
+from unspool.logits.orders import stages_for
+from unspool.logits.stage import Logits, Stage
+from unspool.types import F32, Candidates, Chosen, Processed, Row
 
 
-def apply(logits: F32, rows: Sequence[Row], pipeline: Sequence[Stage] = PIPELINE) -> list[F32]:
-    """Pass logits (R, V) through the stages each row asks for; return R arrays (V,), -inf where cut.
+def process(
+    logits: F32, rows: Sequence[Row], *, wants_candidates: bool = False
+) -> list[Processed | UnspoolError]:
+    """What becomes of each row of logits (R, V); an error is that row's alone, and the others go on."""
+    return process_by_stages(logits, rows, wants_candidates=wants_candidates)
 
-    Rows that ask for the same stages go through them together. Rows that ask for none come back as
-    views of `logits`, uncopied.
-    """
-    groups: dict[tuple[Stage, ...], list[int]] = {}
-    for i, row in enumerate(rows):
-        stages = tuple(stage for stage in pipeline if stage.is_active(row.params))
-        groups.setdefault(stages, []).append(i)
-    processed: list[F32] = list(logits)
-    for stages, members in groups.items():
-        if not stages:
-            continue
-        together = logits if len(members) == len(rows) else logits[np.array(members)]
-        asking = [rows[i] for i in members]
-        for stage in stages:
-            together = stage.apply(together, asking)
-        for i, result in zip(members, together, strict=True):
-            processed[i] = result
-    return processed
+
+def process_by_stages(
+    logits: F32, rows: Sequence[Row], *, wants_candidates: bool = False
+) -> list[Processed | UnspoolError]:
+    """`process`, one readable stage after the other in float64: the slow twin of the fused pass."""
+    results: list[Processed | UnspoolError] = []
+    for z, row in zip(logits, rows, strict=True):
+        try:
+            results.append(_process_row(z.astype(np.float64), row, wants_candidates))
+        except UnspoolError as error:
+            results.append(error)
+    return results
+
+
+def _process_row(z: Logits, row: Row, wants_candidates: bool) -> Processed:
+    for stage in stages_for(row.params):
+        z = stage.apply(z[None], [row])[0]
+    token_id = choose(z, row)
+    candidates = None
+    if wants_candidates:
+        ids = np.flatnonzero(z > -np.inf)
+        candidates = Candidates(ids, z[ids].astype(np.float64))
+    return Processed(Chosen(token_id), candidates)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one stage did to a row: the logits (V,) before and after it."""
+
+    stage: Stage
+    before: Logits
+    after: Logits
+
+
+def walk(z: Logits, row: Row) -> list[Passed]:
+    """Every stage that a row asks for, with the logits (V,) around it."""
+    passed = []
+    for stage in stages_for(row.params):
+        after = stage.apply(z[None], [row])[0]
+        passed.append(Passed(stage, z, after))
+        z = after
+    return passed

@@ -7,8 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from unspool.logits.stage import Logits
+from unspool.param_conflicts import is_on
 from unspool.params import DecodingParams
-from unspool.types import F32, Row
+from unspool.types import Row
 
 _SMALLEST: Final = 1e-6  # below this T, z / T is left to `_from_zero` without a try
 
@@ -24,20 +26,20 @@ class Temperature:
     name: Final = "temperature"
 
     def is_active(self, params: DecodingParams) -> bool:
-        return params.temperature not in (0, 1)
+        return params.temperature not in (0, 1) and not is_on("edt", params)
 
-    def apply(self, logits: F32, rows: Sequence[Row]) -> F32:
+    def apply(self, logits: Logits, rows: Sequence[Row]) -> Logits:
         temperatures = [row.params.temperature for row in rows]
-        divisors: F32 = np.array([[max(t, _SMALLEST)] for t in temperatures], dtype=np.float32)  # (R, 1)
+        divisors: Logits = np.array([[max(t, _SMALLEST)] for t in temperatures], dtype=logits.dtype)  # (R, 1)
         with np.errstate(over="ignore", invalid="ignore"):
-            scaled: F32 = np.divide(logits, divisors)
+            scaled: Logits = np.divide(logits, divisors)
             for i, temperature in enumerate(temperatures):
                 if temperature < _SMALLEST or not np.isfinite(scaled[i].max()):
                     scaled[i] = _from_zero(logits[i], temperature)
         return scaled
 
 
-def _from_zero(z: F32, temperature: float) -> F32:
+def _from_zero(z: Logits, temperature: float) -> Logits:
     """(z - max) / T for z (V,), in float64 so that a T below float32's least number is still one."""
-    shifted: F32 = np.divide(z - z.max(), temperature, dtype=np.float64).astype(np.float32)
+    shifted: Logits = np.divide(z - z.max(), temperature, dtype=np.float64).astype(z.dtype)
     return shifted

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from unspool.types import F32, Move, Row
-
-
-class Chooser(Protocol):
-    """Picks one token of processed logits (V,) for a row. The engine brings it: searches import no stages."""
-
-    def __call__(self, z: F32, row: Row) -> int: ...
+from unspool.types import Move, Processed, Row
 
 
 class Search(Protocol):
@@ -26,6 +20,11 @@ class Search(Protocol):
         """How many branches may live at once; KV pages are promised for as many."""
         ...
 
-    def advance(self, rows: Sequence[Row], logits: Sequence[F32]) -> tuple[Move, ...]:
-        """Moves for the live branches, given their rows and each row's processed logits (V,), in order."""
+    @property
+    def wants_candidates(self) -> bool:
+        """Whether it looks at all survivors of a row, and not only at the token chosen among them."""
+        ...
+
+    def advance(self, rows: Sequence[Row], processed: Sequence[Processed]) -> tuple[Move, ...]:
+        """Moves for the live branches, given their rows and what the pipeline made of each, in order."""
         ...

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unspool.search.base import Chooser
-from unspool.types import F32, Extend, Move, Row
+from unspool.types import Extend, Move, Processed, Row
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Each branch grows by the token that `choose` picks."""
+    """Each branch grows by the token that was chosen for it."""
 
-    choose: Chooser
     max_branches: ClassVar[int] = 1
+    wants_candidates: ClassVar[bool] = False
 
-    def advance(self, rows: Sequence[Row], logits: Sequence[F32]) -> tuple[Move, ...]:
-        return tuple(Extend(row.branch, (self.choose(z, row),)) for row, z in zip(rows, logits, strict=True))
+    def advance(self, rows: Sequence[Row], processed: Sequence[Processed]) -> tuple[Move, ...]:
+        return tuple(Extend(row.branch, (p.chosen,)) for row, p in zip(rows, processed, strict=True))

@@ -39,7 +39,7 @@ def test_bytes_that_are_no_text_are_refused_at_the_terminal(monkeypatch: pytest.
     ("line", "word", "found"),
     [
         ("/s", "/s", ["/set ", "/system ", "/save ", "/stats "]),
-        ("/set to", "to", ["top_k ", "top_p "]),
+        ("/set top_p", "top_p", ["top_p "]),
         ("/set temperature 0", "0", []),
         ("/save fi", "fi", []),
         ("hello /s", "/s", []),

@@ -9,7 +9,7 @@ from toy_engine import Told, make_engine
 
 from unspool.engine.task import NEXT_PHASES, Phase
 from unspool.params import DecodingParams
-from unspool.types import Drop, Extend, Finish, Fork, Request
+from unspool.types import Chosen, Drop, Extend, Finish, Fork, Request
 
 PARAMS = DecodingParams(temperature=0, max_tokens=30, ignore_eos=True)
 
@@ -20,16 +20,24 @@ class Scripted:
 
     script: dict[int, tuple]
     max_branches: int = 4
+    wants_candidates: bool = True
     n_steps: int = 0
     seen: list = dataclasses.field(default_factory=list)
 
-    def advance(self, rows, logits):
+    def advance(self, rows, processed):
         self.seen.append(
-            {row.branch: (list(row.token_ids), z.copy()) for row, z in zip(rows, logits, strict=True)}
+            {
+                row.branch: (list(row.token_ids), p.candidates.logits.astype("f4"))
+                for row, p in zip(rows, processed, strict=True)
+            }
         )
         moves = self.script.get(self.n_steps)
         self.n_steps += 1
-        return moves if moves is not None else tuple(Extend(row.branch, (1,)) for row in rows)
+        return moves if moves is not None else tuple(grow(row.branch, 1) for row in rows)
+
+
+def grow(branch, *token_ids):
+    return Extend(branch, tuple(map(Chosen, token_ids)))
 
 
 def start(script, prompt=(1, 2, 3, 4, 5), **settings):
@@ -54,8 +62,8 @@ def finish(engine):
 @pytest.mark.parametrize("n_prompt", [3, 4, 5, 8])
 def test_a_forked_branch_sees_its_own_history_on_shared_pages(n_prompt):
     script = {
-        0: (Fork(0, 1), Extend(0, (2,)), Extend(1, (3,))),
-        2: (Fork(1, 2), Extend(0, (4,)), Extend(1, (5,)), Extend(2, (6,))),
+        0: (Fork(0, 1), grow(0, 2), grow(1, 3)),
+        2: (Fork(1, 2), grow(0, 4), grow(1, 5), grow(2, 6)),
         9: (Finish(0, "stop"), Finish(1, "stop"), Finish(2, "stop")),
     }
     engine, _, search = start(script, prompt=(7,) * n_prompt)
@@ -70,8 +78,8 @@ def test_a_forked_branch_sees_its_own_history_on_shared_pages(n_prompt):
 
 def test_a_dropped_branch_frees_its_pages_and_tells_nothing_more():
     script = {
-        0: (Fork(0, 1), Extend(0, (2,)), Extend(1, (3,))),
-        1: (Drop(0), Extend(1, (4,))),
+        0: (Fork(0, 1), grow(0, 2), grow(1, 3)),
+        1: (Drop(0), grow(1, 4)),
         3: (Finish(1, "length"),),
     }
     engine, task, _ = start(script)
@@ -89,7 +97,7 @@ def test_a_dropped_branch_frees_its_pages_and_tells_nothing_more():
 
 
 def test_several_tokens_at_once_stop_at_the_first_that_ends_the_text():
-    engine, _, _ = start({0: (Extend(0, (1, 2, 0, 3)),)})
+    engine, _, _ = start({0: (grow(0, 1, 2, 0, 3),)})
     engine._tasks[0].branches[0].transcript._rules = dataclasses.replace(
         engine._tasks[0].branches[0].transcript._rules, ids=frozenset({0})
     )
@@ -98,7 +106,7 @@ def test_several_tokens_at_once_stop_at_the_first_that_ends_the_text():
 
 
 def test_the_length_limit_holds_inside_several_tokens_at_once():
-    engine, task, _ = start({0: (Extend(0, (1, 2, 3, 4)),)})
+    engine, task, _ = start({0: (grow(0, 1, 2, 3, 4),)})
     task.n_new_max = 3
     assert finish(engine)[0].token_ids == (1, 2, 3)
 
@@ -117,7 +125,7 @@ def test_a_branch_that_lives_cannot_be_born_again():
 
 
 def test_cancelling_ends_every_branch():
-    engine, _, _ = start({0: (Fork(0, 1), Extend(0, (2,)), Extend(1, (3,)))})
+    engine, _, _ = start({0: (Fork(0, 1), grow(0, 2), grow(1, 3))})
     engine.step()
     events = engine.cancel(0)
     assert [(event.branch, event.finish_reason) for event in events] == [(0, "cancelled"), (1, "cancelled")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -224,14 +226,14 @@ class FailsOnce:
         self.function = function
         self.has_failed = False
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments, **named):
         if self.has_failed:
-            return self.function(*arguments)
+            return self.function(*arguments, **named)
         self.has_failed = True
         raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("where", ["forward", "apply", "advance"])
+@pytest.mark.parametrize("where", ["forward", "process", "advance"])
 def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     engine = make_engine()
     prompts = ([1, 2], [3, 4, 5])
@@ -241,11 +243,11 @@ def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
         told[event.request_id].hear(event)
     if where == "forward":
         engine.runner.forward = FailsOnce(engine.runner.forward)
-    elif where == "apply":
-        monkeypatch.setattr(pipeline, "apply", FailsOnce(pipeline.apply))
+    elif where == "process":
+        monkeypatch.setattr(pipeline, "process", FailsOnce(pipeline.process))
     else:  # of the second request, when the first has decided already
-        choose = FailsOnce(engine._tasks[ids[1]].search.choose)
-        engine._tasks[ids[1]].search = Sample(choose)
+        search = SimpleNamespace(max_branches=1, wants_candidates=False, advance=FailsOnce(Sample().advance))
+        engine._tasks[ids[1]].search = search
     with pytest.raises(ZeroDivisionError):
         engine.step()
     engine.check()

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_engine import ToyVocabulary
 
+from unspool.engine.rules import rules_of
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.params import DecodingParams
 
@@ -16,7 +17,8 @@ ALPHABET = ToyVocabulary(
 
 
 def transcript(vocabulary=ALPHABET, **params):
-    return Transcript(StopRules.of(DecodingParams(**params), vocabulary), vocabulary)
+    params = DecodingParams(**params)
+    return Transcript(StopRules.of(params, rules_of(params, vocabulary)), vocabulary)
 
 
 def write(follower, ids):

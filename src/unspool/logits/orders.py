@@ -1,0 +1,31 @@
+"""Every stage by its name, and which of them a request's rows go through, in what order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from unspool.logits.min_p import MinP
+from unspool.logits.stage import Stage
+from unspool.logits.temperature import Temperature
+from unspool.logits.top_k import TopK
+from unspool.logits.top_p import TopP
+from unspool.param_conflicts import ORDERS, stages_of
+from unspool.params import DecodingParams
+
+# Hard masks come first, whatever the order: what may not be said is settled before what is likely. A
+# grammar's will stand before these.
+MASKS: Final[tuple[Stage, ...]] = ()
+
+# What `order` arranges; the orders themselves are in param_conflicts, where parameters are checked.
+STAGES: Final[Mapping[str, Stage]] = {stage.name: stage for stage in (Temperature(), TopK(), TopP(), MinP())}
+
+PIPELINE: Final[tuple[Stage, ...]] = (*MASKS, *(STAGES[name] for name in ORDERS["unspool"] if name in STAGES))
+
+
+@lru_cache(maxsize=256)
+def stages_for(params: DecodingParams) -> tuple[Stage, ...]:
+    """The stages that these parameters ask for, in their order."""
+    arranged = (STAGES[name] for name in stages_of(params.order) if name in STAGES)
+    return tuple(stage for stage in (*MASKS, *arranged) if stage.is_active(params))

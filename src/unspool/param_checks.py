@@ -1,0 +1,165 @@
+"""Checks of single parameter values: each returns the value normalised, or raises BadRequest.
+
+A message names the parameter, the value, the range, and what to do instead.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from unspool.errors import BadRequest, brief
+
+Bias = tuple[int | str, float | bool]  # a token id or a text, and what is added to it; False bans it
+BIAS_LIMIT: Final = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a number may be. `low` is excluded when `open_low` is set; `high` None means no upper limit."""
+
+    integer: bool
+    low: float
+    high: float | None
+    way_out: str
+    open_low: bool = False
+    open_high: bool = False
+    optional: bool = False  # None is a value
+
+    def __str__(self) -> str:
+        left = f"{'(' if self.open_low else '['}{self.low:g}"
+        if self.high is None:
+            text = f"{'above' if self.open_low else 'at least'} {self.low:g}"
+        elif self.high == 2**64 - 1:
+            text = f"in {left}, 2**64)"
+        else:
+            text = f"in {left}, {self.high:g}{')' if self.open_high else ']'}"
+        return (
+            f"{'a whole number' if self.integer else 'a number'} {text}{' or None' if self.optional else ''}"
+        )
+
+    def check(self, name: str, value: object) -> float | int | None:
+        if value is None and self.optional:
+            return None
+        kind = numbers.Integral if self.integer else numbers.Real
+        if isinstance(value, bool) or not isinstance(value, kind):
+            raise self._refusal(name, value)
+        given: Any = value
+        above_low = given > self.low if self.open_low else given >= self.low  # False for NaN
+        if self.high is None:
+            below_high = given < math.inf
+        else:
+            below_high = given < self.high if self.open_high else given <= self.high
+        if not above_low or not below_high:
+            raise self._refusal(name, value)
+        return int(given) if self.integer else float(given)
+
+    def _refusal(self, name: str, value: object) -> BadRequest:
+        return BadRequest(f"{name} must be {self}, got {brief(value)}; {self.way_out}", code=f"bad_{name}")
+
+
+def flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise BadRequest(f"{name} must be True or False, got {brief(value)}", code=f"bad_{name}")
+    return value
+
+
+def one_of(name: str, value: object, choices: Sequence[str]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise BadRequest(
+            f"{name} must be one of {', '.join(map(repr, choices))}, got {brief(value)}", code=f"bad_{name}"
+        )
+    return value
+
+
+def texts(name: str, value: object) -> tuple[str, ...]:
+    """Non-empty strings that UTF-8 can write; one alone stands for a list of it."""
+    strings = (value,) if isinstance(value, str) else value
+    if not isinstance(strings, Iterable) or isinstance(strings, (bytes, Mapping)):
+        raise BadRequest(
+            f"{name} must be a string or a list of strings, got {brief(value)}", code=f"bad_{name}"
+        )
+    checked = []
+    for text in strings:
+        if not isinstance(text, str) or not text:
+            raise BadRequest(
+                f"{name} holds {brief(text)}; each {name} must be a non-empty string"
+                + (" (for ids use stop_token_ids)" if name == "stop" else ""),
+                code=f"bad_{name}",
+            )
+        checked.append(_writable(name, text))
+    return tuple(checked)
+
+
+def token_ids(name: str, value: object, way_out: str) -> tuple[int, ...]:
+    """Ids of at least 0; one alone stands for a list of it. The engine checks the model's own limit."""
+    ids = (value,) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
+    if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes, Mapping)):
+        raise BadRequest(f"{name} must be a list of token ids, got {brief(value)}", code=f"bad_{name}")
+    checked = []
+    for token_id in ids:
+        if isinstance(token_id, bool) or not isinstance(token_id, numbers.Integral) or token_id < 0:
+            raise BadRequest(
+                f"{name} holds {brief(token_id)}; each must be an id of at least 0; {way_out}",
+                code=f"bad_{name}",
+            )
+        checked.append(int(token_id))
+    return tuple(checked)
+
+
+def biases(name: str, value: object) -> tuple[Bias, ...]:
+    """A mapping, or pairs, from token ids or texts to a finite number within the limit, or to False."""
+    pairs: Any = value.items() if isinstance(value, Mapping) else value
+    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes)):
+        raise BadRequest(
+            f"{name} must map token ids or texts to numbers, got {brief(value)}", code=f"bad_{name}"
+        )
+    checked: dict[int | str, float | bool] = {}
+    for pair in pairs:
+        if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+            raise BadRequest(
+                f"{name} holds {brief(pair)}, which is no pair of a token and a number", code=f"bad_{name}"
+            )
+        token, bias = pair
+        key = _bias_token(name, token)
+        if key in checked:
+            raise BadRequest(f"{name} names {brief(key)} twice; keep one of them", code=f"bad_{name}")
+        checked[key] = _bias_value(name, key, bias)
+    return tuple(checked.items())
+
+
+def _bias_token(name: str, token: Any) -> int | str:
+    if isinstance(token, str) and token:
+        return _writable(name, token)
+    if isinstance(token, numbers.Integral) and not isinstance(token, bool) and int(token) >= 0:
+        return int(token)
+    raise BadRequest(
+        f"{name} names the token {brief(token)}; name each by an id of at least 0 or by its text",
+        code=f"bad_{name}",
+    )
+
+
+def _bias_value(name: str, key: int | str, bias: Any) -> float | bool:
+    if bias is False:
+        return False
+    if isinstance(bias, numbers.Real) and not isinstance(bias, bool) and abs(float(bias)) <= BIAS_LIMIT:
+        return float(bias)
+    raise BadRequest(
+        f"{name} of {brief(key)} must be a number in [-{BIAS_LIMIT:g}, {BIAS_LIMIT:g}], got {brief(bias)}; "
+        "False bans the token",
+        code=f"bad_{name}",
+    )
+
+
+def _writable(name: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadRequest(
+            f"{name} holds {brief(text)}, which has half a surrogate pair and cannot be written; remove it",
+            code=f"bad_{name}",
+        ) from None
+    return text

@@ -1,0 +1,25 @@
+"""Decoding parameters in terms of one model's token ids: what texts mean there, and what ends a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Fixed for a request; `engine.rules` makes it from the parameters and the vocabulary.
+
+    Parameters in ids already (banned_token_ids, allowed_token_ids, ...) are read from the params.
+    """
+
+    end_ids: frozenset[int] = frozenset()  # choosing one ends the text
+    bias: tuple[tuple[int, float], ...] = ()  # logit_bias, by id, ascending, without bans
+    banned_ids: frozenset[int] = frozenset()  # banned_token_ids and biases of False
+    bad_words: tuple[tuple[int, ...], ...] = ()  # each spelling of each, in ids
+    dry_breaker_ids: frozenset[int] = frozenset()  # tokens whose text holds a breaker
+    newline_ids: frozenset[int] = frozenset()  # tokens whose text holds a newline; XTC leaves them in
+    template_ids_at: frozenset[int] = frozenset()  # prompt positions that the chat template wrote
+
+
+NO_RULES: Final = Rules()
