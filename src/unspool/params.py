@@ -119,14 +119,15 @@ class DecodingParams:
     presence_penalty    taken off a token's logit once it has occurred in the answer. [-2, 2]
     penalty_scope   what these three look at: "default" is prompt and answer for repetition and the answer
                     for the others; "all", "prompt" and "output" hold for all three
-    penalty_window  of that, the last so many tokens; None is the whole
+    penalty_window  of that, the last so many tokens; None is the whole, in order="llama.cpp" the last 64
     penalty_exclude_ids       token ids that the three never touch
     penalty_exclude_template  the three do not count what the chat template wrote into the prompt
     dry_multiplier  take multiplier * base^(n - allowed) off the logit of a token that would make n tokens
                     repeat; 0 is off. [0, 100]
     dry_base        the base of that power. [1, 100]
     dry_allowed_length  repeats shorter than this cost nothing. At least 1
-    dry_window      repeats are looked for in the last so many tokens; None is the whole text
+    dry_window      repeats are looked for in the last so many tokens; None is the whole text, in
+                    order="llama.cpp" the last 64
     dry_breakers    texts that no repeat reaches across
     no_repeat_ngram_size  no run of so many tokens occurs twice; 0 is off
     bad_words       texts that are never written, with or without a space before them

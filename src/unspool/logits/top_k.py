@@ -1,4 +1,4 @@
-"""Top-k: exactly the k largest logits stay. (Fan et al. 2018, arXiv 1805.04833)"""
+"""Top-k: the k largest logits stay. (Fan et al. 2018, arXiv 1805.04833)"""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from typing import Final
 
 import numpy as np
 
+from unspool.conventions import conventions_of
 from unspool.logits.cut import Cut
 from unspool.logits.stage import Logits
 from unspool.types import Ids, Row
 
 
 class TopK(Cut):
-    """Of those equal to the k-th largest the lowest ids stay, so that it is k and not more."""
+    """Exactly k: of those equal to the k-th largest the lowest ids stay. Some presets keep them all."""
 
     name: Final = "top_k"
 
     def keep(self, z: Logits, ids: Ids, row: Row) -> Ids:
-        return first(z, row.params.top_k)
+        k = row.params.top_k
+        if conventions_of(row.params).top_k_keeps_ties and k < z.size:
+            return np.flatnonzero(z >= np.partition(z, z.size - k)[z.size - k])
+        return first(z, k)
 
 
 def first(z: Logits, k: int) -> Ids:

@@ -130,3 +130,10 @@ def test_top_p_is_not_idempotent_because_masses_are_renormalised():
 
 def test_a_single_survivor_needs_no_further_method():
     assert kept_ids(cut([5, 0, 0], top_k=1, top_p=0.1, min_p=0.9)).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("order", "survivors"), [("unspool", [0, 1]), ("llama.cpp", [0, 1]), ("vllm", [0, 1, 2])]
+)
+def test_equals_of_the_kth_logit_stay_where_the_preset_keeps_them(order, survivors):
+    assert list(kept_ids(cut([1, 1, 1, 0], top_k=2, order=order))) == survivors
