@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from unspool.errors import UnspoolError
 from unspool.history import History
 from unspool.params import DecodingParams
 from unspool.rules import NO_RULES, Rules
+from unspool.trace import TokenTrace
 
 FinishReason = Literal["stop", "length", "deadline", "loop", "cancelled", "error"]
 
@@ -20,6 +21,7 @@ I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
+Spell: TypeAlias = Callable[[int], tuple[str, bytes]]  # of a token id: text to show, bytes that it adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Row:
     n_prompt: int  # token_ids[:n_prompt] is the prompt
     rules: Rules = NO_RULES  # the parameters in terms of this model's token ids
     history: History | None = None  # what follows token_ids; None: stages work it out from the start
+    wants_candidates: bool = False  # whether all survivors are looked at, and not only the chosen token
 
     @property
     def position(self) -> int:
@@ -69,11 +72,34 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token and its log-probabilities at one position."""
+
+    token_id: int
+    text: str  # for display: control tokens by name, bytes that are no character as \xe4
+    data: bytes  # what the token adds to the text
+    logprob: float  # the model's own, before anything
+    logprob_final: float | None  # among the survivors of the last stage, -inf for others; None in a prompt
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """What a position's log-probabilities say about the token that stands there."""
+
+    token: TokenLogprob
+    rank: int  # by logprob; 1 is the likeliest, and equals share the better rank
+    top: tuple[TokenLogprob, ...]  # the k likeliest by logprob, likeliest first
+    top_final: tuple[TokenLogprob, ...]  # the k likeliest by logprob_final; none in a prompt
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """A token that was chosen for a row, and what is known about the choice."""
 
     token_id: int
     observed: float | None = None  # what the branch's running state learns: see History.accept
+    logprobs: TokenLogprobs | None = None  # for who asked
+    trace: TokenTrace | None = None  # for who asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +176,9 @@ class Usage:
 class Event:
     """News of one request: text and ids that are final, and at the end why it ended.
 
-    The texts of a branch's events join to its whole text, the ids to its whole ids. `finish_reason` and
-    what follows it are set in its last event only.
+    The texts of a branch's events join to its whole text, the ids to its whole ids. Its last event
+    alone has what stands from `finish_reason` to `error`. `logprobs` and `trace` have one entry for each of
+    token_ids when the request asks for them, and none otherwise.
     """
 
     request_id: int
@@ -163,6 +190,9 @@ class Event:
     seed: int | None = None  # None when no random number was drawn
     usage: Usage | None = None
     error: UnspoolError | None = None  # why finish_reason is "error"
+    logprobs: tuple[TokenLogprobs, ...] = ()
+    trace: tuple[TokenTrace, ...] = ()
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first; told once
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +206,9 @@ class Completion:
     seed: int | None  # the seed used; None when no random number was drawn
     usage: Usage
     params: DecodingParams  # as they were applied
+    logprobs: tuple[TokenLogprobs, ...] = ()  # one for each token id, when params.logprobs asks
+    trace: tuple[TokenTrace, ...] = ()  # one for each token id, when params.trace asks
+    prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first, when asked
 
     def __str__(self) -> str:
         return self.text
@@ -194,4 +227,7 @@ class Completion:
             seed=last.seed,
             usage=last.usage,
             params=params,
+            logprobs=tuple(entry for event in events for entry in event.logprobs),
+            trace=tuple(entry for event in events for entry in event.trace),
+            prompt_logprobs=tuple(entry for event in events for entry in event.prompt_logprobs),
         )

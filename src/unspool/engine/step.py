@@ -30,8 +30,7 @@ def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Even
     logits = runner.forward(plan)  # (W, V) f32, a row for each of `asking`
     asking = [share for share in shares if share.wants_logits]
     rows = [share.task.row(share.branch) for share in asking]
-    wants_candidates = any(share.task.search.wants_candidates for share in asking)
-    processed = pipeline.process(logits[:, :n_vocab], rows, wants_candidates=wants_candidates)
+    processed = pipeline.process(logits[:, :n_vocab], rows)
     decisions = [
         (task, _advance(task, its_rows, its_processed))
         for task, its_rows, its_processed in _by_task(asking, rows, processed)

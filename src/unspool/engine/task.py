@@ -91,4 +91,5 @@ class Task:
             self.n_prompt,
             self.rules,
             branch.history,
+            wants_candidates=self.search.wants_candidates or self.request.params.logprobs is not None,
         )

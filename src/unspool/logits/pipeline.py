@@ -17,7 +17,10 @@ from unspool.types import F32, Candidates, Chosen, Processed, Row
 def process(
     logits: F32, rows: Sequence[Row], *, wants_candidates: bool = False
 ) -> list[Processed | UnspoolError]:
-    """What becomes of each row of logits (R, V); an error is that row's alone, and the others go on."""
+    """What becomes of each row of logits (R, V); an error is that row's alone, and the others go on.
+
+    Candidates are given to the rows that want them; `wants_candidates` gives them to all.
+    """
     return process_by_stages(logits, rows, wants_candidates=wants_candidates)
 
 
@@ -28,7 +31,7 @@ def process_by_stages(
     results: list[Processed | UnspoolError] = []
     for z, row in zip(logits, rows, strict=True):
         try:
-            results.append(_process_row(z.astype(np.float64), row, wants_candidates))
+            results.append(_process_row(z.astype(np.float64), row, wants_candidates or row.wants_candidates))
         except UnspoolError as error:
             results.append(error)
     return results
