@@ -18,8 +18,9 @@ class Rules:
     banned_ids: frozenset[int] = frozenset()  # banned_token_ids and biases of False
     bad_words: tuple[tuple[int, ...], ...] = ()  # each spelling of each, in ids
     dry_breaker_ids: frozenset[int] = frozenset()  # tokens whose text holds a breaker
+    dry_breaker_runs: tuple[tuple[int, ...], ...] = ()  # tokens that only together hold one, in ids
     newline_ids: frozenset[int] = frozenset()  # tokens whose text holds a newline; XTC leaves them in
-    template_ids_at: frozenset[int] = frozenset()  # prompt positions that the chat template wrote
+    template_positions: frozenset[int] = frozenset()  # where the chat template wrote the prompt
 
 
 NO_RULES: Final = Rules()
