@@ -1,7 +1,11 @@
 """What the truncation methods share: each names the candidates that stay, and the others become -inf.
 
 Candidates are ordered by logit, largest first, and equal logits by token id; that order breaks every tie.
-Masses are compared with a slack of 1e-6, the resolution of float32 logits: .4 + .3 reaches a top_p of .7.
+Probabilities are of the candidates still alive, so each method renormalises what the one before it left.
+
+Thresholds have a slack of 1e-6, the resolution of float32 logits, always to the side of keeping what is
+exactly at the threshold. It is added to sums of probabilities and to shares of a whole (.4 + .3 reaches a
+top_p of .7), and on single probabilities it is one of their logarithm (a probability equal to epsilon stays).
 """
 
 from __future__ import annotations
@@ -12,10 +16,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from unspool.conventions import conventions_of
+from unspool.logits.distribution import log_probs, survivors
 from unspool.logits.stage import Logits
 from unspool.param_conflicts import is_on
 from unspool.params import DecodingParams
-from unspool.types import Ids, Row
+from unspool.types import F64, Ids, Row
 
 SLACK: Final = 1e-6
 
@@ -29,7 +35,7 @@ class Cut(ABC):
         return not params.is_greedy and is_on(self.name, params)
 
     @abstractmethod
-    def keep(self, z: Logits, ids: Ids, row: Row) -> Ids:
+    def keep(self, z: F64, ids: Ids, row: Row) -> Ids:
         """Indices into z (n,), ascending, of the candidates that stay.
 
         z are the logits of the candidates still alive, all finite, in order of their token ids (n,).
@@ -38,14 +44,30 @@ class Cut(ABC):
     def apply(self, logits: Logits, rows: Sequence[Row]) -> Logits:
         result = np.full_like(logits, -np.inf)
         for i, row in enumerate(rows):
-            ids = np.flatnonzero(logits[i] > -np.inf)
-            kept = ids[self.keep(logits[i, ids], ids, row)]
+            ids = survivors(logits[i])
+            kept = ids[self.keep(logits[i, ids].astype(np.float64), ids, row)]
             result[i, kept] = logits[i, kept]
         return result
 
 
-def softmax(z: Logits) -> Logits:
-    """Probabilities (n,) of logits (n,)."""
-    weights = np.exp(z - z.max())
-    probs: Logits = weights / weights.sum()
-    return probs
+def first(z: F64, k: int) -> Ids:
+    """Indices, ascending, of the first k of logits (n,) in order; all of them when there are no more."""
+    if k >= z.size:
+        return np.arange(z.size)
+    kth = np.partition(z, z.size - k)[z.size - k]
+    kept = z > kth
+    equal = np.flatnonzero(z == kth)  # of these the lowest ids fill up what is left of k
+    kept[equal[: k - np.count_nonzero(kept)]] = True
+    return np.flatnonzero(kept)
+
+
+def at_least(ln_p: float, z: F64, row: Row) -> Ids:
+    """Indices, ascending, of logits (n,) whose log-probability is at least ln_p; the first in order always.
+
+    Some presets keep all that equal the first too.
+    """
+    kept = log_probs(z) >= ln_p - SLACK
+    if conventions_of(row.params).cutoffs_keep_tied_tops:
+        kept |= z == z.max()
+    kept[z.argmax()] = True
+    return np.flatnonzero(kept)

@@ -11,14 +11,14 @@ from typing import Final
 import numpy as np
 
 from unspool.logits.cut import SLACK, Cut
-from unspool.logits.stage import Logits
-from unspool.types import Ids, Row
+from unspool.logits.distribution import below_top
+from unspool.types import F64, Ids, Row
 
 
 class MinP(Cut):
-    """p >= m * p_max is z >= z_max + ln m, so nothing is exponentiated. Equality stays."""
+    """p >= m p_max is z - z_max >= ln m, so nothing is exponentiated. Equality stays, so the top does."""
 
     name: Final = "min_p"
 
-    def keep(self, z: Logits, ids: Ids, row: Row) -> Ids:
-        return np.flatnonzero(z >= float(z.max()) + math.log(row.params.min_p) - SLACK)
+    def keep(self, z: F64, ids: Ids, row: Row) -> Ids:
+        return np.flatnonzero(below_top(z) >= math.log(row.params.min_p) - SLACK)

@@ -6,11 +6,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from unspool.logits.dynatemp import DynamicTemperature
+from unspool.logits.edt import EntropyTemperature
+from unspool.logits.epsilon import Epsilon
+from unspool.logits.eta import Eta
 from unspool.logits.min_p import MinP
+from unspool.logits.smoothing import Smoothing
 from unspool.logits.stage import Stage
 from unspool.logits.temperature import Temperature
+from unspool.logits.top_a import TopA
+from unspool.logits.top_h import TopH
 from unspool.logits.top_k import TopK
+from unspool.logits.top_n_sigma import TopNSigma
 from unspool.logits.top_p import TopP
+from unspool.logits.typical import Typical
 from unspool.param_conflicts import ORDERS, stages_of
 from unspool.params import DecodingParams
 
@@ -19,7 +28,13 @@ from unspool.params import DecodingParams
 MASKS: Final[tuple[Stage, ...]] = ()
 
 # What `order` arranges; the orders themselves are in param_conflicts, where parameters are checked.
-STAGES: Final[Mapping[str, Stage]] = {stage.name: stage for stage in (Temperature(), TopK(), TopP(), MinP())}
+STAGES: Final[Mapping[str, Stage]] = {
+    stage.name: stage
+    for stage in (
+        Temperature(), DynamicTemperature(), EntropyTemperature(), Smoothing(),
+        TopNSigma(), TopK(), TopP(), MinP(), Typical(), TopH(), Epsilon(), Eta(), TopA(),
+    )
+}  # fmt: skip
 
 PIPELINE: Final[tuple[Stage, ...]] = (*MASKS, *(STAGES[name] for name in ORDERS["unspool"] if name in STAGES))
 

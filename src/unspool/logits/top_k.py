@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from unspool.conventions import conventions_of
-from unspool.logits.cut import Cut
-from unspool.logits.stage import Logits
-from unspool.types import Ids, Row
+from unspool.logits.cut import Cut, first
+from unspool.types import F64, Ids, Row
 
 
 class TopK(Cut):
@@ -17,19 +16,8 @@ class TopK(Cut):
 
     name: Final = "top_k"
 
-    def keep(self, z: Logits, ids: Ids, row: Row) -> Ids:
+    def keep(self, z: F64, ids: Ids, row: Row) -> Ids:
         k = row.params.top_k
         if conventions_of(row.params).top_k_keeps_ties and k < z.size:
             return np.flatnonzero(z >= np.partition(z, z.size - k)[z.size - k])
         return first(z, k)
-
-
-def first(z: Logits, k: int) -> Ids:
-    """Indices, ascending, of the first k of z (n,) in order; all of them when there are no more."""
-    if k >= z.size:
-        return np.arange(z.size)
-    kth = np.partition(z, z.size - k)[z.size - k]
-    kept = z > kth
-    equal = np.flatnonzero(z == kth)  # of these the lowest ids fill up what is left of k
-    kept[equal[: k - np.count_nonzero(kept)]] = True
-    return np.flatnonzero(kept)

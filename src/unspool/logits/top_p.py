@@ -9,18 +9,17 @@ from typing import Final
 
 import numpy as np
 
-from unspool.logits.cut import SLACK, Cut, softmax
-from unspool.logits.stage import Logits
-from unspool.logits.top_k import first
-from unspool.types import Ids, Row
+from unspool.logits.cut import SLACK, Cut, first
+from unspool.logits.distribution import probs
+from unspool.types import F64, Ids, Row
 
 
 class TopP(Cut):
-    """One stays while the mass before it is below p: the candidate that crosses p stays, and so does one
-    at least."""
+    """In order, one stays while the mass before it is below p: the candidate that crosses p stays, and so
+    does one at least."""
 
     name: Final = "top_p"
 
-    def keep(self, z: Logits, ids: Ids, row: Row) -> Ids:
-        mass = np.cumsum(np.sort(softmax(z))[::-1], dtype=np.float64)
+    def keep(self, z: F64, ids: Ids, row: Row) -> Ids:
+        mass = np.cumsum(np.sort(probs(z))[::-1])
         return first(z, 1 + int(np.searchsorted(mass, row.params.top_p - SLACK, side="left")))
