@@ -35,6 +35,16 @@ ACTIVE = {
     "epsilon": [DecodingParams(epsilon_cutoff=e) for e in (1e-9, 3e-4, 0.1, 0.9)],
     "eta": [DecodingParams(eta_cutoff=e) for e in (1e-9, 3e-4, 0.1, 0.9)],
     "top_a": [DecodingParams(top_a=a) for a in (1e-9, 0.1, 0.5, 1)],
+    "tfs": [DecodingParams(tfs_z=z) for z in (1e-9, 0.3, 0.8, 0.95)],
+    "xtc": [
+        DecodingParams(xtc_probability=pi, xtc_threshold=t)
+        for pi, t in ((1, 0), (1, 0.01), (0.5, 0.1), (1e-9, 0.5))
+    ],
+    "mirostat": [
+        DecodingParams(mirostat=version, mirostat_tau=tau)
+        for version, tau in ((1, 0.1), (1, 3), (2, 1e-9), (2, 2))
+    ],
+    "adaptive": [DecodingParams(adaptive_target=target) for target in (0, 0.1, 0.5, 1)],
 }
 
 

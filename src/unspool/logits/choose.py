@@ -28,13 +28,7 @@ _ROUNDING: Final = 1e-3  # far above float32's error on values that can decide
 
 def choose(z: Logits, row: Row) -> int:
     """The token id that z (V,) gives for this row. Ties go to the lowest id; a masked id is never chosen."""
-    best = int(z.argmax())  # the first of equals; a NaN counts as largest, so none stays hidden
-    largest = z[best]
-    if not -np.inf < largest < np.inf:
-        raise NoCandidate(
-            f"no token can be chosen at position {row.position}: the largest logit is {largest}; "
-            "the model's weights or the runner are at fault, check the file with another runner"
-        )
+    best = first_of_largest(z, row)
     if row.params.is_greedy:
         return best
     alive = z > -np.inf
@@ -42,9 +36,20 @@ def choose(z: Logits, row: Row) -> int:
     if n_alive == 1:
         return best
     noise = Noise(row.seed, row.branch, row.position, STAGE)
-    ids = np.flatnonzero(alive if n_alive <= _FEW else _contenders(z - largest, noise))
+    ids = np.flatnonzero(alive if n_alive <= _FEW else _contenders(z - z[best], noise))
     scores = z[ids] + noise.gumbel(ids)  # (n,) f64
     return int(ids[scores.argmax()])
+
+
+def first_of_largest(z: Logits, row: Row) -> int:
+    """The lowest id of those with the largest logit (V,); NoCandidate when that is no finite number."""
+    best = int(z.argmax())  # a NaN counts as largest, so none stays hidden
+    if not -np.inf < z[best] < np.inf:
+        raise NoCandidate(
+            f"no token can be chosen at position {row.position}: the largest logit is {z[best]}; "
+            "the model's weights or the runner are at fault, check the file with another runner"
+        )
+    return best
 
 
 def _contenders(below: Logits, noise: Noise) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -6,20 +6,25 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+from unspool.logits.adaptive import Adaptive
 from unspool.logits.dynatemp import DynamicTemperature
 from unspool.logits.edt import EntropyTemperature
 from unspool.logits.epsilon import Epsilon
 from unspool.logits.eta import Eta
 from unspool.logits.min_p import MinP
+from unspool.logits.mirostat import Mirostat
+from unspool.logits.observer import Observer
 from unspool.logits.smoothing import Smoothing
 from unspool.logits.stage import Stage
 from unspool.logits.temperature import Temperature
+from unspool.logits.tfs import TailFree
 from unspool.logits.top_a import TopA
 from unspool.logits.top_h import TopH
 from unspool.logits.top_k import TopK
 from unspool.logits.top_n_sigma import TopNSigma
 from unspool.logits.top_p import TopP
 from unspool.logits.typical import Typical
+from unspool.logits.xtc import Xtc
 from unspool.param_conflicts import ORDERS, stages_of
 from unspool.params import DecodingParams
 
@@ -27,14 +32,16 @@ from unspool.params import DecodingParams
 # grammar's will stand before these.
 MASKS: Final[tuple[Stage, ...]] = ()
 
+# Those that learn from the chosen token; a request has one of them at most.
+OBSERVERS: Final[Mapping[str, Observer]] = {stage.name: stage for stage in (Mirostat(), Adaptive())}
+
 # What `order` arranges; the orders themselves are in param_conflicts, where parameters are checked.
-STAGES: Final[Mapping[str, Stage]] = {
-    stage.name: stage
-    for stage in (
-        Temperature(), DynamicTemperature(), EntropyTemperature(), Smoothing(),
-        TopNSigma(), TopK(), TopP(), MinP(), Typical(), TopH(), Epsilon(), Eta(), TopA(),
-    )
-}  # fmt: skip
+_ARRANGED: Final[tuple[Stage, ...]] = (
+    Temperature(), DynamicTemperature(), EntropyTemperature(), Smoothing(),
+    TopNSigma(), TopK(), TopP(), MinP(), Typical(), TopH(), Epsilon(), Eta(), TopA(), TailFree(), Xtc(),
+    *OBSERVERS.values(),
+)  # fmt: skip
+STAGES: Final[Mapping[str, Stage]] = {stage.name: stage for stage in _ARRANGED}
 
 PIPELINE: Final[tuple[Stage, ...]] = (*MASKS, *(STAGES[name] for name in ORDERS["unspool"] if name in STAGES))
 

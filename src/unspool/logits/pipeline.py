@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from unspool.errors import UnspoolError
-from unspool.logits.choose import choose
-from unspool.logits.orders import stages_for
+from unspool.logits.choose import choose, first_of_largest
+from unspool.logits.orders import OBSERVERS, stages_for
 from unspool.logits.stage import Logits, Stage
 from unspool.types import F32, Candidates, Chosen, Processed, Row
 
@@ -38,14 +38,23 @@ def process_by_stages(
 
 
 def _process_row(z: Logits, row: Row, wants_candidates: bool) -> Processed:
-    for stage in stages_for(row.params):
-        z = stage.apply(z[None], [row])[0]
+    first_of_largest(z, row)  # a NaN is refused here; a truncation would drop it and nobody would know
+    passed = walk(z, row)
+    z = passed[-1].after if passed else z
     token_id = choose(z, row)
     candidates = None
     if wants_candidates:
         ids = np.flatnonzero(z > -np.inf)
         candidates = Candidates(ids, z[ids].astype(np.float64))
-    return Processed(Chosen(token_id), candidates)
+    return Processed(Chosen(token_id, _observed(passed, row, token_id)), candidates)
+
+
+def _observed(passed: Sequence[Passed], row: Row, token_id: int) -> float | None:
+    """What the stage that learns, if there is one, makes of the chosen token."""
+    for one in passed:
+        if one.stage.name in OBSERVERS:
+            return OBSERVERS[one.stage.name].observe(one.before, one.after, row, token_id)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
