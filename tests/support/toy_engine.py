@@ -22,6 +22,9 @@ class ToyVocabulary:
     def token_bytes(self, token_id: int) -> bytes:
         return b"" if token_id in self.eos_ids else self.tokens[token_id]
 
+    def token_text(self, token_id: int) -> str:
+        return self.tokens[token_id].decode("utf-8", "backslashreplace")
+
 
 LETTERS = ToyVocabulary([b"</s>", b"a", b"b", b"ab", b" ", b"\xe4\xb8", b"\x96", b"\n"], ends=(0,))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.scheduler import Share
@@ -13,7 +14,7 @@ from unspool.history import History
 from unspool.kv.pool import PagePool
 from unspool.kv.table import PageTable
 from unspool.runners.base import Runner
-from unspool.types import Chosen, Drop, Event, Extend, FinishReason, Fork, Move, Usage
+from unspool.types import Chosen, Drop, Event, Extend, FinishReason, Fork, Move, TokenLogprobs, Usage
 
 
 def plant(task: Task, pool: PagePool, page_size: int, vocabulary: Vocabulary) -> None:
@@ -38,6 +39,11 @@ def record(shares: Sequence[Share]) -> None:
         share.branch.n_cached += share.n_rows
 
 
+def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
+    """More of the prompt has its log-probabilities; they are told with the task's first event."""
+    task.prompt_logprobs += logprobs
+
+
 def make_moves(task: Task, moves: Sequence[Move], runner: Runner, now: float) -> list[Event]:
     """Make a search's moves, in order; the news of every branch that grew or ended."""
     if task.phase is Phase.PREFILL:
@@ -56,12 +62,14 @@ def make_moves(task: Task, moves: Sequence[Move], runner: Runner, now: float) ->
             events.append(_end(task, branch, move.reason, now))
     if not task.branches:
         task.move_to(Phase.DONE)
-    return events
+    return _with_prompt(task, events)
 
 
 def finish(task: Task, reason: FinishReason, now: float, error: UnspoolError | None = None) -> list[Event]:
     """End a task as it stands, in whatever phase it is."""
     events = [_end(task, branch, reason, now, error=error) for branch in list(task.branches.values())]
+    if task.phase is Phase.DECODE:
+        events = _with_prompt(task, events)
     task.move_to(Phase.DONE)
     return events
 
@@ -70,13 +78,14 @@ def _extend(task: Task, branch: Branch, tokens: Sequence[Chosen], now: float) ->
     for chosen in tokens:
         branch.token_ids.append(chosen.token_id)
         branch.history.accept(chosen.token_id, chosen.observed)
+        branch.notes.accept(chosen)
         stop = branch.transcript.accept(chosen.token_id)
         if stop is not None:
             return [_end(task, branch, "stop", now, stop=stop)]
         if len(branch.token_ids) - task.n_prompt == task.n_new_max:
             return [_end(task, branch, "length", now)]
-    text, ids = branch.transcript.take()
-    return [Event(task.request_id, text, ids, branch=branch.branch_id)] if text or ids else []
+    news = _news(task, branch)
+    return [news] if news.text or news.token_ids else []
 
 
 def _fork(task: Task, branch: Branch, child_id: int, runner: Runner) -> None:
@@ -91,6 +100,7 @@ def _fork(task: Task, branch: Branch, child_id: int, runner: Runner) -> None:
         table,
         branch.transcript.fork(),
         branch.history.fork(),
+        branch.notes.fork(),
         branch.n_cached,
     )
 
@@ -106,19 +116,38 @@ def _end(
 ) -> Event:
     """Close a branch and report it; its pages are free again."""
     branch.transcript.close()
-    text, ids = branch.transcript.take()
+    news = _news(task, branch)
     _remove(task, branch)
-    return Event(
-        task.request_id,
-        text,
-        ids,
-        branch=branch.branch_id,
+    return replace(
+        news,
         finish_reason=reason,
         stop=stop,
         seed=None if task.request.params.is_greedy else task.seed,
         usage=_usage(task, branch, now),
         error=error,
     )
+
+
+def _news(task: Task, branch: Branch) -> Event:
+    """What of a branch has become final since it was last told."""
+    text, ids = branch.transcript.take()
+    told = branch.notes.take(ids)
+    return Event(
+        task.request_id,
+        text,
+        ids,
+        branch=branch.branch_id,
+        logprobs=tuple(chosen.logprobs for chosen in told if chosen.logprobs is not None),
+        trace=tuple(chosen.trace for chosen in told if chosen.trace is not None),
+    )
+
+
+def _with_prompt(task: Task, events: list[Event]) -> list[Event]:
+    """The first event of a task whose prompt was scored tells that too, once."""
+    if task.prompt_logprobs and events:
+        events[0] = replace(events[0], prompt_logprobs=tuple(task.prompt_logprobs))
+        task.prompt_logprobs = []
+    return events
 
 
 def _remove(task: Task, branch: Branch) -> None:

@@ -23,6 +23,10 @@ class Vocabulary(Protocol):
         """What the token adds to the text; nothing for control tokens."""
         ...
 
+    def token_text(self, token_id: int) -> str:
+        """For display: control tokens by name, bytes that are no character as \\xe4."""
+        ...
+
 
 class Detokenizer:
     """UTF-8 to text in pieces that join to `data.decode("utf-8", errors="replace")` of the whole.

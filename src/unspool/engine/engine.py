@@ -44,7 +44,7 @@ class Engine:
         self.context_length = runner.context_length if context_length is None else context_length
         self.pool = PagePool(runner.n_pages)
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
-        self._scheduler = Scheduler(runner.n_pages, limits or Limits())
+        self._scheduler = Scheduler(runner.n_pages, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
         self._n_added = 0
         self._is_closed = False
@@ -95,7 +95,7 @@ class Engine:
         shares = self._scheduler.plan()
         if not shares:
             return []
-        events = run_step(shares, self.runner, self._n_vocab)
+        events = run_step(shares, self.runner, self.vocabulary, self._n_vocab)
         for share in shares:
             if share.task.phase is Phase.DONE:
                 self._forget(share.task)

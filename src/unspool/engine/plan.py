@@ -12,7 +12,7 @@ from unspool.types import I32, Plan
 
 
 def build_plan(shares: Sequence[Share]) -> Plan:
-    """One sequence a share, in order; logits where a token is to be chosen."""
+    """One sequence a share, in order; logits where a token is to be chosen, or the prompt scored."""
     token_ids: list[int] = []
     seq_start = [0]
     n_past: list[int] = []
@@ -28,8 +28,7 @@ def build_plan(shares: Sequence[Share]) -> Plan:
         pages = branch.table.pages[: pages_for(end, branch.table.page_size)]
         tables.append(pages)
         page_start.append(page_start[-1] + len(pages))
-        if share.wants_logits:
-            logits_rows.append(len(token_ids) - 1)
+        logits_rows += range(len(token_ids) - share.n_logits, len(token_ids))
     return Plan(
         token_ids=np.array(token_ids, dtype=np.int32),
         seq_start=np.array(seq_start, dtype=np.int32),

@@ -9,7 +9,7 @@ Who shares a step, and how a prompt is cut, changes no token: that is the runner
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unspool.engine.task import Branch, Phase, Task
 from unspool.errors import BadRequest
@@ -21,12 +21,19 @@ class Limits:
 
     n_rows: int = 512  # rows a step: decoding branches and prompt tokens
     n_tasks: int = 64  # requests let in at once
+    logits_bytes: int = 32 << 20  # a step: logits of prompts whose log-probabilities are asked for
 
     def __post_init__(self) -> None:
         if {type(self.n_rows), type(self.n_tasks)} != {int} or not 1 <= self.n_tasks <= self.n_rows:
             raise BadRequest(
                 f"n_tasks must be a whole number in [1, n_rows], got n_tasks={self.n_tasks} and "
                 f"n_rows={self.n_rows}; each request needs a row of the step",
+                code="bad_limits",
+            )
+        if type(self.logits_bytes) is not int or self.logits_bytes < 1:
+            raise BadRequest(
+                f"logits_bytes must be a whole number, at least 1, got {self.logits_bytes!r}; "
+                "a row is read even where there is room for less",
                 code="bad_limits",
             )
 
@@ -44,13 +51,24 @@ class Share:
         """Whether its last row is the last token there is, so that a new one is to be chosen."""
         return self.n_rows == self.branch.n_to_feed
 
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether each of its rows tells how likely the next token of the prompt is."""
+        return self.task.phase is Phase.PREFILL and self.task.request.params.prompt_logprobs is not None
+
+    @property
+    def n_logits(self) -> int:
+        """How many of its rows, the last ones, logits are needed of."""
+        return self.n_rows if self.scores_prompt else int(self.wants_logits)
+
 
 class Scheduler:
     """The queue of requests, and the order in which they run."""
 
-    def __init__(self, n_pages: int, limits: Limits) -> None:
+    def __init__(self, n_pages: int, limits: Limits, vocab_size: int) -> None:
         self._n_pages = n_pages
         self._limits = limits
+        self._n_scored_rows = max(1, limits.logits_bytes // (4 * vocab_size))  # of prompts, a step
         self._waiting: deque[Task] = deque()
         self._running: list[Task] = []
         self._n_promised = 0  # pages that the running tasks may come to hold
@@ -80,14 +98,19 @@ class Scheduler:
             for branch in task.branches.values()
         ]
         n_left = self._limits.n_rows - len(shares)
+        n_scored_left = self._n_scored_rows
         for task in self._running:
             if n_left <= 0:
                 break
             if task.phase is Phase.PREFILL:
                 (branch,) = task.branches.values()
-                n_rows = min(n_left, branch.n_to_feed)
-                shares.append(Share(task, branch, n_rows))
-                n_left -= n_rows
+                share = Share(task, branch, min(n_left, branch.n_to_feed))
+                if share.scores_prompt:
+                    share = replace(share, n_rows=min(share.n_rows, n_scored_left))
+                    n_scored_left -= share.n_rows
+                if share.n_rows:
+                    shares.append(share)
+                    n_left -= share.n_rows
         return shares
 
     def _admit(self) -> None:

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
 
 from unspool.engine import commit
+from unspool.engine.annotate import annotate, score_prompt
+from unspool.engine.detokenize import Vocabulary
 from unspool.engine.plan import build_plan
 from unspool.engine.scheduler import Share
 from unspool.engine.task import Task
 from unspool.errors import UnspoolError
 from unspool.logits import pipeline
 from unspool.runners.base import Runner
-from unspool.types import Event, Move, Processed, Row
+from unspool.types import F32, Event, Move, Processed, Row
 
 
-def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Event]:
+def run_step(shares: Sequence[Share], runner: Runner, vocabulary: Vocabulary, n_vocab: int) -> list[Event]:
     """plan, forward, apply, advance, commit.
 
     Before commit the only change is that pages are held for the rows, and their values in the cache are
@@ -27,17 +32,26 @@ def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Even
     """
     commit.reserve(shares, perf_counter())
     plan = build_plan(shares)
-    logits = runner.forward(plan)  # (W, V) f32, a row for each of `asking`
+    logits = runner.forward(plan)[:, :n_vocab]  # (W, V) f32, the last `n_logits` rows of each share in turn
+    ends = np.cumsum([share.n_logits for share in shares])  # of each share's part in W
+    scored = [
+        (share.task, score_prompt(share, logits[end - share.n_logits : end], vocabulary))
+        for share, end in zip(shares, ends.tolist(), strict=True)
+        if share.scores_prompt
+    ]
     asking = [share for share in shares if share.wants_logits]
     rows = [share.task.row(share.branch) for share in asking]
-    processed = pipeline.process(logits[:, :n_vocab], rows)
+    if scored:  # only the last row of a prompt is one that a token is chosen for
+        logits = logits[[end - 1 for share, end in zip(shares, ends, strict=True) if share.wants_logits]]
+    processed = pipeline.process(logits, rows)
     decisions = [
-        (task, _advance(task, its_rows, its_processed))
-        for task, its_rows, its_processed in _by_task(asking, rows, processed)
+        (group.task, _advance(group, vocabulary)) for group in _by_task(asking, rows, logits, processed)
     ]
 
     now = perf_counter()
     commit.record(shares)
+    for task, logprobs in scored:
+        commit.score(task, logprobs)
     events: list[Event] = []
     for task, decided in decisions:
         if isinstance(decided, UnspoolError):
@@ -47,24 +61,34 @@ def run_step(shares: Sequence[Share], runner: Runner, n_vocab: int) -> list[Even
     return events
 
 
-def _advance(
-    task: Task, rows: Sequence[Row], processed: Sequence[Processed | UnspoolError]
-) -> tuple[Move, ...] | UnspoolError:
+class _Group(NamedTuple):
+    """A task with the rows of its branches."""
+
+    task: Task
+    rows: Sequence[Row]
+    logits: F32  # (R, V)
+    processed: Sequence[Processed | UnspoolError]
+
+
+def _advance(group: _Group, vocabulary: Vocabulary) -> tuple[Move, ...] | UnspoolError:
     """The moves of a task's search, or what is wrong with this request alone: the others go on."""
-    sound = [p for p in processed if isinstance(p, Processed)]
-    if len(sound) < len(processed):
-        return next(p for p in processed if isinstance(p, UnspoolError))
+    sound = [p for p in group.processed if isinstance(p, Processed)]
+    if len(sound) < len(group.processed):
+        return next(p for p in group.processed if isinstance(p, UnspoolError))
     try:
-        return task.search.advance(rows, sound)
+        moves = group.task.search.advance(group.rows, sound)
     except UnspoolError as error:
         return error
+    return annotate(group.task, group.rows, group.logits, sound, moves, vocabulary)
 
 
 def _by_task(
-    asking: Sequence[Share], rows: Sequence[Row], processed: Sequence[Processed | UnspoolError]
-) -> Iterator[tuple[Task, list[Row], list[Processed | UnspoolError]]]:
-    """Each task with the rows of its branches, which the scheduler keeps side by side."""
-    together = zip(asking, rows, processed, strict=True)
-    for _, group in groupby(together, key=lambda item: item[0].task.request_id):
-        shares, its_rows, its_processed = zip(*group, strict=True)
-        yield shares[0].task, list(its_rows), list(its_processed)
+    asking: Sequence[Share], rows: Sequence[Row], logits: F32, processed: Sequence[Processed | UnspoolError]
+) -> Iterator[_Group]:
+    """The scheduler keeps a task's branches side by side."""
+    first = 0
+    for _, group in groupby(asking, key=lambda share: share.task.request_id):
+        shares = list(group)
+        last = first + len(shares)
+        yield _Group(shares[0].task, rows[first:last], logits[first:last], processed[first:last])
+        first = last

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from unspool.engine.notes import Notes
 from unspool.engine.transcript import Transcript
 from unspool.history import History
 from unspool.kv.table import PageTable
 from unspool.rules import Rules
 from unspool.search.base import Search
-from unspool.types import Request, Row
+from unspool.types import Request, Row, TokenLogprobs
 
 
 class Phase(enum.Enum):
@@ -42,6 +43,7 @@ class Branch:
     table: PageTable
     transcript: Transcript
     history: History
+    notes: Notes = field(default_factory=Notes)
     n_cached: int = 0
 
     @property
@@ -72,6 +74,7 @@ class Task:
     clock: Clock
     branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth
     phase: Phase = Phase.WAITING
+    prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)  # of the prompt so far, not yet told
 
     @property
     def n_prompt(self) -> int:
@@ -83,13 +86,14 @@ class Task:
 
     def row(self, branch: Branch) -> Row:
         """The line of the logits matrix that is about this branch's next token."""
+        params = self.request.params
         return Row(
-            self.request.params,
+            params,
             self.seed,
             branch.branch_id,
             branch.token_ids,
             self.n_prompt,
             self.rules,
             branch.history,
-            wants_candidates=self.search.wants_candidates or self.request.params.logprobs is not None,
+            self.search.wants_candidates or params.logprobs is not None or params.trace,
         )

@@ -1,0 +1,32 @@
+"""What is known about a branch's tokens, told in step with its text."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from unspool.types import Chosen
+
+
+class Notes:
+    """Tokens that were chosen and not yet told: `accept` one, `take` those that are told now, `fork` a copy.
+
+    The transcript decides what is told; what it cuts off is never taken.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[Chosen] = deque()
+
+    def accept(self, chosen: Chosen) -> None:
+        self._waiting.append(chosen)
+
+    def take(self, token_ids: Sequence[int]) -> list[Chosen]:
+        """The tokens that the transcript has just released, with what is known about each."""
+        told = [self._waiting.popleft() for _ in token_ids]
+        assert [chosen.token_id for chosen in told] == list(token_ids), "text and notes are out of step"
+        return told
+
+    def fork(self) -> Notes:
+        copy = Notes()
+        copy._waiting = self._waiting.copy()
+        return copy
