@@ -51,8 +51,10 @@ class Told:
         return self.text, self.token_ids, self.last.finish_reason, self.last.stop
 
 
-def make_engine(*, n_rows: int = 512, n_tasks: int = 64, vocabulary=LETTERS, **runner) -> Engine:
-    limits = Limits(n_rows=n_rows, n_tasks=min(n_tasks, n_rows))
+def make_engine(
+    *, n_rows: int = 512, n_tasks: int = 64, logits_bytes: int = 32 << 20, vocabulary=LETTERS, **runner
+) -> Engine:
+    limits = Limits(n_rows, min(n_tasks, n_rows), logits_bytes)
     runner = ToyRunner(**{"vocab_size": vocabulary.vocab_size, **runner})
     return Engine(runner, vocabulary, limits=limits)
 

@@ -8,6 +8,7 @@ temperature 0 that is after masks, penalties and bias, because nothing else runs
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -19,13 +20,12 @@ from unspool.types import F32, Candidates, Ids, Spell, TokenLogprob, TokenLogpro
 def choice_logprobs(z: F32, candidates: Candidates, token_id: int, k: int, spell: Spell) -> TokenLogprobs:
     """What the model's logits z (V,) and the survivors say about the token that was chosen."""
     raw = z.astype(np.float64)
-    raw_total, final_total = log_sum_exp(raw), log_sum_exp(candidates.logits)
+    raw_of, final_of = log_softmax(raw), log_softmax(candidates.logits)
 
     def entry(i: int) -> TokenLogprob:
         at = int(np.searchsorted(candidates.token_ids, i))
         survives = at < candidates.token_ids.size and candidates.token_ids[at] == i
-        final = float(candidates.logits[at]) - final_total if survives else -math.inf
-        return TokenLogprob(i, *spell(i), float(raw[i]) - raw_total, final)
+        return TokenLogprob(i, *spell(i), raw_of(i), final_of(at) if survives else -math.inf)
 
     final_ids = candidates.token_ids[likeliest(candidates.logits, k)]
     return TokenLogprobs(
@@ -39,21 +39,25 @@ def choice_logprobs(z: F32, candidates: Candidates, token_id: int, k: int, spell
 def prompt_logprobs(z: F32, token_id: int, k: int, spell: Spell) -> TokenLogprobs:
     """What the model's logits z (V,) say about the token that the prompt goes on with."""
     raw = z.astype(np.float64)
-    total = log_sum_exp(raw)
+    raw_of = log_softmax(raw)
 
     def entry(i: int) -> TokenLogprob:
-        return TokenLogprob(i, *spell(i), float(raw[i]) - total, None)
+        return TokenLogprob(i, *spell(i), raw_of(i), None)
 
     top = tuple(map(entry, likeliest(raw, k).tolist()))
     return TokenLogprobs(entry(token_id), _rank(raw, token_id), top, ())
 
 
-def log_sum_exp(z: Logits) -> float:
-    """ln of the sum of e^z (n,); NaN where the largest is no number."""
+def log_softmax(z: Logits) -> Callable[[int], float]:
+    """The log-probability of each index of z (n,), (z - max) - ln sum e^(z - max); NaN where max is none.
+
+    The largest goes first: beside a logit of 1e38 the logarithm of a sum would be lost.
+    """
     largest = float(z.max())
     if not math.isfinite(largest):
-        return math.nan
-    return largest + math.log(float(np.exp(z - largest).sum()))
+        return lambda i: math.nan
+    log_sum = math.log(float(np.exp(z - largest).sum()))
+    return lambda i: (float(z[i]) - largest) - log_sum
 
 
 def likeliest(z: Logits, k: int) -> Ids:
