@@ -12,14 +12,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unspool.logits.stage import Logits
-from unspool.logits.top_k import first
-from unspool.types import F32, Candidates, Ids, Spell, TokenLogprob, TokenLogprobs
+from unspool.logits.cut import first
+from unspool.types import F32, F64, Candidates, Ids, Spell, TokenLogprob, TokenLogprobs
 
 
 def choice_logprobs(z: F32, candidates: Candidates, token_id: int, k: int, spell: Spell) -> TokenLogprobs:
     """What the model's logits z (V,) and the survivors say about the token that was chosen."""
-    raw = z.astype(np.float64)
+    raw: F64 = z.astype(np.float64)
     raw_of, final_of = log_softmax(raw), log_softmax(candidates.logits)
 
     def entry(i: int) -> TokenLogprob:
@@ -38,7 +37,7 @@ def choice_logprobs(z: F32, candidates: Candidates, token_id: int, k: int, spell
 
 def prompt_logprobs(z: F32, token_id: int, k: int, spell: Spell) -> TokenLogprobs:
     """What the model's logits z (V,) say about the token that the prompt goes on with."""
-    raw = z.astype(np.float64)
+    raw: F64 = z.astype(np.float64)
     raw_of = log_softmax(raw)
 
     def entry(i: int) -> TokenLogprob:
@@ -48,7 +47,7 @@ def prompt_logprobs(z: F32, token_id: int, k: int, spell: Spell) -> TokenLogprob
     return TokenLogprobs(entry(token_id), _rank(raw, token_id), top, ())
 
 
-def log_softmax(z: Logits) -> Callable[[int], float]:
+def log_softmax(z: F64) -> Callable[[int], float]:
     """The log-probability of each index of z (n,), (z - max) - ln sum e^(z - max); NaN where max is none.
 
     The largest goes first: beside a logit of 1e38 the logarithm of a sum would be lost.
@@ -60,12 +59,12 @@ def log_softmax(z: Logits) -> Callable[[int], float]:
     return lambda i: (float(z[i]) - largest) - log_sum
 
 
-def likeliest(z: Logits, k: int) -> Ids:
+def likeliest(z: F64, k: int) -> Ids:
     """Indices of the k largest of z (n,), largest first, the lower of equals first."""
     indices = first(z, k) if k else np.empty(0, dtype=np.intp)
     return indices[np.argsort(-z[indices], kind="stable")]
 
 
-def _rank(z: Logits, token_id: int) -> int:
+def _rank(z: F64, token_id: int) -> int:
     """1 for the largest; tokens with the same logit have the same rank."""
     return 1 + int(np.count_nonzero(z > z[token_id]))
