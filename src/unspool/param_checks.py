@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from unspool.automaton import PatternError, compile_pattern
 from unspool.errors import BadRequest, brief
 
 Bias = tuple[int | str, float | bool]  # a token id or a text, and what is added to it; False bans it
@@ -92,6 +93,21 @@ def texts(name: str, value: object) -> tuple[str, ...]:
             )
         checked.append(_writable(name, text))
     return tuple(checked)
+
+
+def patterns(name: str, value: object) -> tuple[str, ...]:
+    """Regular expressions that can be followed while a text is written; one alone stands for a list."""
+    checked = texts(name, value)
+    for pattern in checked:
+        try:
+            compile_pattern(pattern)
+        except PatternError as error:
+            raise BadRequest(
+                f"{name} holds {brief(pattern)}, which is no pattern to stop at: {error}; write it as for "
+                "Python's re, or give plain text as stop",
+                code=f"bad_{name}",
+            ) from None
+    return checked
 
 
 def token_ids(name: str, value: object, way_out: str) -> tuple[int, ...]:

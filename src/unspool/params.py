@@ -213,8 +213,9 @@ class DecodingParams:
     def __post_init__(self) -> None:
         for name, allowed in RANGES.items():
             self._set(name, allowed.check(name, getattr(self, name)))
-        for name in ("dry_breakers", "bad_words", "stop", "stop_regex"):
+        for name in ("dry_breakers", "bad_words", "stop"):
             self._set(name, checks.texts(name, getattr(self, name)))
+        self._set("stop_regex", checks.patterns("stop_regex", self.stop_regex))
         for name, way_out in _ID_LISTS.items():
             if name != "allowed_token_ids" or self.allowed_token_ids is not None:
                 self._set(name, checks.token_ids(name, getattr(self, name), way_out))

@@ -1,4 +1,4 @@
-"""What everything that follows a branch's text owes: `accept` moves it forward, `fork` copies it whole."""
+"""What everything that follows a branch's text owes: `accept` moves on, `rollback` undoes, `fork` copies."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from toy_engine import ToyVocabulary
 
+from unspool.automaton import compile_pattern
 from unspool.engine.detokenize import Detokenizer
+from unspool.engine.loop import LoopDetector
 from unspool.engine.rules import rules_of
 from unspool.engine.stop import StopMatcher, StopString
+from unspool.engine.stop_regex import RegexMatcher
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.params import DecodingParams
 
 PIECES = [b"a", b"b", b"ab", b"\xe4", b"\xb8\x96", b"", b"a\xe4\xb8", b"\xff"]
 VOCABULARY = ToyVocabulary(PIECES)
 STOPS = ("abab", "世b", "bbb")
-PARAMS = DecodingParams(stop=STOPS)
+PATTERNS = ("b.*世", "(?i)A+ab", r"\Ba\b.")
+PARAMS = DecodingParams(stop=STOPS, stop_regex=PATTERNS, loop_min_count=3, loop_max_length=3)
 
 
 def new_matcher():
     return StopMatcher([StopString.compile(stop) for stop in STOPS])
+
+
+def new_regex_matcher():
+    return RegexMatcher([compile_pattern(pattern) for pattern in PATTERNS])
 
 
 def new_transcript():
@@ -28,13 +36,23 @@ def new_transcript():
 
 
 def told_by_transcript(follower, token_id):
-    stop = follower.accept(token_id)
-    return stop, follower.take(), tuple(follower.token_ids), stop is not None
+    """What it gives away, without taking it: what was taken cannot be undone."""
+    ending = follower.accept(token_id)
+    return ending, follower.fork().take(), tuple(follower.token_ids), ending is not None
+
+
+def told_by_taking(follower, token_id):
+    ending = follower.accept(token_id)
+    return ending, follower.take(), tuple(follower.token_ids), ending is not None
 
 
 def told_by_matcher(follower, token_id):
     match = follower.accept(PIECES[token_id])
     return match, follower.n_held, match is not None
+
+
+def told_by_loops(follower, token_id):
+    return follower.accept(token_id), False
 
 
 def told_by_detokenizer(follower, token_id):
@@ -43,9 +61,13 @@ def told_by_detokenizer(follower, token_id):
 
 FOLLOWERS = {
     "stop matcher": (new_matcher, told_by_matcher),
+    "regex matcher": (new_regex_matcher, told_by_matcher),
+    "loop detector": (lambda: LoopDetector(3, 3), told_by_loops),
     "detokenizer": (Detokenizer, told_by_detokenizer),
     "transcript": (new_transcript, told_by_transcript),
+    "transcript, taken": (new_transcript, told_by_taking),
 }
+UNDOABLE = [kind for kind in FOLLOWERS if kind != "transcript, taken"]
 
 ids = st.lists(st.integers(0, len(PIECES) - 1), max_size=8)
 
@@ -71,3 +93,23 @@ def test_a_fork_and_its_origin_go_on_as_if_each_had_been_alone(kind, past, left,
     heard = {"left": follow(child, tell, left), "right": follow(origin, tell, right)}
     for name, future in (("left", left), ("right", right)):
         assert said + heard[name] == follow(new(), tell, past + future)
+
+
+@pytest.mark.parametrize("kind", UNDOABLE)
+@given(past=ids, wrong=ids, future=ids)
+def test_what_is_undone_leaves_no_trace(kind, past, wrong, future):
+    new, tell = FOLLOWERS[kind]
+    follower = new()
+    said = follow(follower, tell, past)
+    assume(not said or not said[-1][-1])
+    follower.rollback(len(follow(follower, tell, wrong)))
+    assert said + follow(follower, tell, future) == follow(new(), tell, past + future)
+
+
+@pytest.mark.parametrize("kind", UNDOABLE)
+def test_more_than_was_accepted_cannot_be_undone(kind):
+    new, tell = FOLLOWERS[kind]
+    follower = new()
+    follow(follower, tell, [0, 1])
+    with pytest.raises(AssertionError):
+        follower.rollback(3)

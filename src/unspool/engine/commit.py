@@ -79,9 +79,9 @@ def _extend(task: Task, branch: Branch, tokens: Sequence[Chosen], now: float) ->
         branch.token_ids.append(chosen.token_id)
         branch.history.accept(chosen.token_id, chosen.observed)
         branch.notes.accept(chosen)
-        stop = branch.transcript.accept(chosen.token_id)
-        if stop is not None:
-            return [_end(task, branch, "stop", now, stop=stop)]
+        ending = branch.transcript.accept(chosen.token_id)
+        if ending is not None:
+            return [_end(task, branch, ending.reason, now, stop=ending.stop)]
         if len(branch.token_ids) - task.n_prompt == task.n_new_max:
             return [_end(task, branch, "length", now)]
     news = _news(task, branch)

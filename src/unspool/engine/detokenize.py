@@ -36,12 +36,22 @@ class Detokenizer:
 
     def __init__(self) -> None:
         self._decoder = _UTF8(errors="replace")
+        self._past: list[tuple[bytes, int]] = []  # of each accept, what waited before it
 
     def accept(self, data: bytes, *, final: bool = False) -> str:
         """The text that the next bytes complete; with `final` also what an incomplete character leaves."""
+        self._past.append(self._decoder.getstate())
         return self._decoder.decode(data, final)
+
+    def rollback(self, n: int) -> None:
+        """Undo the last n accepts."""
+        if n:
+            assert n <= len(self._past), f"cannot undo {n} of {len(self._past)} pieces"
+            self._decoder.setstate(self._past[-n])
+            del self._past[-n:]
 
     def fork(self) -> Detokenizer:
         copy = Detokenizer()
         copy._decoder.setstate(self._decoder.getstate())
+        copy._past = self._past.copy()
         return copy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 
 from unspool.engine import commit
@@ -34,7 +35,9 @@ class Engine:
         *,
         context_length: int | None = None,
         limits: Limits | None = None,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
+        """`clock` tells seconds; times and deadlines are read from it."""
         if context_length is not None:
             check_context(context_length, runner.context_length)
         if limits is not None and not isinstance(limits, Limits):
@@ -46,6 +49,7 @@ class Engine:
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
         self._scheduler = Scheduler(runner.n_pages, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
+        self._clock = clock
         self._n_added = 0
         self._is_closed = False
 
@@ -83,19 +87,25 @@ class Engine:
         self._n_added += 1
         seed = fresh_seed() if params.seed is None else params.seed
         rules = rules_of(params, self.vocabulary)
-        task = Task(request_id, request, rules, seed, search, n_new_max, n_pages_max, Clock(perf_counter()))
+        task = Task(request_id, request, rules, seed, search, n_new_max, n_pages_max, Clock(self._clock()))
         commit.plant(task, self.pool, self.runner.page_size, self.vocabulary)
         self._tasks[request_id] = task
         self._scheduler.add(task)
         return request_id
 
     def step(self) -> list[Event]:
-        """Run once what can run now; the news of it. Does nothing when idle."""
+        """Run once what can run now; the news of it. Does nothing when idle.
+
+        When deadlines have passed, the step only ends their requests: that is news, and a forward pass
+        that failed would lose it.
+        """
         self._require_open()
+        if late := self._end_late():
+            return late
         shares = self._scheduler.plan()
         if not shares:
             return []
-        events = run_step(shares, self.runner, self.vocabulary, self._n_vocab)
+        events = run_step(shares, self.runner, self.vocabulary, self._n_vocab, self._clock)
         for share in shares:
             if share.task.phase is Phase.DONE:
                 self._forget(share.task)
@@ -106,7 +116,7 @@ class Engine:
         task = self._tasks.get(request_id)
         if task is None:
             return []
-        events = commit.finish(task, "cancelled", perf_counter())
+        events = commit.finish(task, "cancelled", self._clock())
         self._forget(task)
         return events
 
@@ -145,6 +155,17 @@ class Engine:
                     f"{name} holds the token id {wrong}; this model's ids are [0, {self._n_vocab})",
                     code="bad_token_id",
                 )
+
+    def _end_late(self) -> list[Event]:
+        """End the requests whose deadline has passed, in the queue too."""
+        now = self._clock()
+        events: list[Event] = []
+        for task in list(self._tasks.values()):
+            deadline_s = task.request.params.deadline_s
+            if deadline_s is not None and now - task.clock.added >= deadline_s:
+                events += commit.finish(task, "deadline", now)
+                self._forget(task)
+        return events
 
     def _forget(self, task: Task) -> None:
         """A task that is done leaves; the last one out checks that nothing stayed behind."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,13 @@ from unspool.runners.base import Runner
 from unspool.types import F32, Event, Move, Processed, Row
 
 
-def run_step(shares: Sequence[Share], runner: Runner, vocabulary: Vocabulary, n_vocab: int) -> list[Event]:
+def run_step(
+    shares: Sequence[Share],
+    runner: Runner,
+    vocabulary: Vocabulary,
+    n_vocab: int,
+    clock: Callable[[], float],
+) -> list[Event]:
     """plan, forward, apply, advance, commit.
 
     Before commit the only change is that pages are held for the rows, and their values in the cache are
@@ -30,7 +35,7 @@ def run_step(shares: Sequence[Share], runner: Runner, vocabulary: Vocabulary, n_
     `n_vocab` is how many tokens have a meaning: an output layer may be padded beyond the tokenizer's
     vocabulary, and the logits of the padding are not looked at.
     """
-    commit.reserve(shares, perf_counter())
+    commit.reserve(shares, clock())
     plan = build_plan(shares)
     logits = runner.forward(plan)[:, :n_vocab]  # (W, V) f32, the last `n_logits` rows of each share in turn
     ends = np.cumsum([share.n_logits for share in shares])  # of each share's part in W
@@ -48,7 +53,7 @@ def run_step(shares: Sequence[Share], runner: Runner, vocabulary: Vocabulary, n_
         (group.task, _advance(group, vocabulary)) for group in _by_task(asking, rows, logits, processed)
     ]
 
-    now = perf_counter()
+    now = clock()
     commit.record(shares)
     for task, logprobs in scored:
         commit.score(task, logprobs)

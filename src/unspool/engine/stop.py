@@ -49,36 +49,57 @@ class StopMatch:
 
 
 class StopMatcher:
-    """Follows one text, byte by byte. `accept` moves forward, `fork` copies."""
+    """Follows one text, byte by byte. `accept` moves forward, `rollback` undoes, `fork` copies."""
 
     def __init__(self, stops: Sequence[StopString]) -> None:
         self._stops = stops
         self._states = [0] * len(stops)
         self._n_bytes = 0
+        self._past: list[tuple[list[int], int]] = []  # of each accept, what was before it
 
     @property
     def n_held(self) -> int:
         """How many of the last bytes may still become part of a stop string."""
         return max(self._states, default=0)
 
-    def accept(self, data: bytes) -> StopMatch | None:
-        """Take the next bytes of the text; the match they complete, if any. Nothing follows a match."""
+    def accept(self, data: bytes, *, counts: bool = True) -> StopMatch | None:
+        """Take a token's bytes; the match they complete, if any. Nothing but a rollback follows a match.
+
+        Matches that do not count are passed over.
+        """
         if not self._stops:
             return None
-        states = self._states
+        self._past.append((self._states.copy(), self._n_bytes))
         for byte in data:
-            self._n_bytes += 1
-            complete = None
-            for i, stop in enumerate(self._stops):
-                states[i] = stop.advance(states[i], byte)
-                if states[i] == len(stop.data) and (complete is None or states[i] > len(complete.data)):
-                    complete = stop
-            if complete is not None:
+            complete = self._advance(byte)
+            if complete is not None and counts:
                 return StopMatch(complete.text, self._n_bytes - len(complete.data), self._n_bytes)
         return None
+
+    def rollback(self, n: int) -> None:
+        """Undo the last n accepts."""
+        if not self._stops or n == 0:
+            return
+        assert n <= len(self._past), f"cannot undo {n} of {len(self._past)} tokens"
+        self._states, self._n_bytes = self._past[-n]
+        del self._past[-n:]
 
     def fork(self) -> StopMatcher:
         copy = StopMatcher(self._stops)
         copy._states = self._states.copy()
         copy._n_bytes = self._n_bytes
+        copy._past = self._past.copy()
         return copy
+
+    def _advance(self, byte: int) -> StopString | None:
+        """The stop string that one more byte completes: the longest, then the first in the list."""
+        self._n_bytes += 1
+        complete = None
+        states = self._states
+        for i, stop in enumerate(self._stops):
+            states[i] = stop.advance(states[i], byte)
+            if states[i] == len(stop.data):
+                if complete is None or len(stop.data) > len(complete.data):
+                    complete = stop
+                states[i] = stop.fallback[-1]
+        return complete

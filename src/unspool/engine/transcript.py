@@ -2,8 +2,8 @@
 
     bytes    [0, n_released) decoded and reported | [n_released, n_bytes) held back
 
-Held back is what may still become a stop string; a token is reported once all its bytes are. When a
-stop string cuts the text, the tokens that have a byte before the cut stay, and the others go.
+Held back is what may still become a stop; a token is reported once all its bytes are. When a stop cuts the
+text, the tokens that have a byte before the cut stay, and the others go.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
+from unspool.automaton import Automaton, compile_pattern
 from unspool.engine.detokenize import Detokenizer, Vocabulary
+from unspool.engine.loop import LoopDetector
 from unspool.engine.stop import StopMatcher, StopString
+from unspool.engine.stop_regex import RegexMatcher
 from unspool.params import DecodingParams
 from unspool.rules import Rules
 
@@ -24,11 +28,23 @@ class StopRules:
 
     ids: frozenset[int]
     strings: tuple[StopString, ...]
+    patterns: tuple[Automaton, ...]
     include: bool  # keep what ended the text
+    min_tokens: int  # no string, pattern or loop that is complete before so many tokens ends the text
+    loop_min_count: int
+    loop_max_length: int
 
     @classmethod
     def of(cls, params: DecodingParams, rules: Rules) -> StopRules:
-        return cls(rules.end_ids, _compiled(tuple(params.stop)), params.include_stop)
+        return cls(
+            ids=rules.end_ids,
+            strings=_compiled(tuple(params.stop)),
+            patterns=tuple(map(compile_pattern, params.stop_regex)),
+            include=params.include_stop,
+            min_tokens=params.min_tokens,
+            loop_min_count=params.loop_min_count,
+            loop_max_length=params.loop_max_length,
+        )
 
 
 @lru_cache(maxsize=64)
@@ -36,41 +52,66 @@ def _compiled(stops: tuple[str, ...]) -> tuple[StopString, ...]:
     return tuple(map(StopString.compile, stops))
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a text ends with a token, and what is left of it."""
+
+    reason: Literal["stop", "loop"]
+    stop: str | int | None  # the stop string, the pattern or the token id
+    n_bytes: int
+    n_tokens: int
+
+
 class Transcript:
-    """`accept` a token, `take` what has become final, `fork` a copy."""
+    """`accept` a token, `take` what has become final, `rollback` what was not taken, `fork` a copy."""
 
     def __init__(self, rules: StopRules, vocabulary: Vocabulary) -> None:
         self._rules = rules
         self._vocabulary = vocabulary
-        self._matcher = StopMatcher(rules.strings)
+        self._strings = StopMatcher(rules.strings)
+        self._patterns = RegexMatcher(rules.patterns)
+        self._loops = LoopDetector(rules.loop_min_count, rules.loop_max_length)
         self._detokenizer = Detokenizer()
         self._ids: list[int] = []
         self._ends: list[int] = []  # for each token, how many bytes there are after it
         self._held = bytearray()  # bytes [n_released, n_bytes)
         self._n_released = 0
         self._n_reported = 0  # tokens
+        self._ending: Ending | None = None
         self._is_closed = False
 
     @property
     def token_ids(self) -> Sequence[int]:
-        return self._ids
+        """The tokens that stay, held back or not."""
+        return self._ids if self._ending is None else self._ids[: self._ending.n_tokens]
 
-    def accept(self, token_id: int) -> str | int | None:
-        """Take the next token. Returns the stop string or id that ends the text here, if one does."""
+    def accept(self, token_id: int) -> Ending | None:
+        """Take the next token; how it ends the text, if it does."""
         assert not self._is_closed, "the text has ended"
-        if token_id in self._rules.ids:
-            if self._rules.include:
-                self._append(token_id, self._vocabulary.token_bytes(token_id))
-            self._is_closed = True
-            return token_id
+        # An id that ends the text does so even before min_tokens: it is masked till then, so whoever chose
+        # it had nothing else to choose.
+        ends = token_id in self._rules.ids
+        n_before, n_bytes_before = len(self._ids), self._n_bytes
         data = self._vocabulary.token_bytes(token_id)
-        self._append(token_id, data)
-        match = self._matcher.accept(data)
-        if match is None:
-            return None
-        self._cut(match.end if self._rules.include else match.start)
-        self._is_closed = True
-        return match.stop
+        self._ids.append(token_id)
+        self._held += data
+        self._ends.append(self._n_bytes)
+        counts = not ends and len(self._ids) >= self._rules.min_tokens
+        stops = (self._strings.accept(data, counts=counts), self._patterns.accept(data, counts=counts))
+        loop = self._loops.accept(token_id)
+        match = min((m for m in stops if m is not None), key=lambda m: (m.end, m.start), default=None)
+        if ends:
+            if self._rules.include:
+                self._ending = Ending("stop", token_id, self._n_bytes, n_before + 1)
+            else:
+                self._ending = Ending("stop", token_id, n_bytes_before, n_before)
+        elif match is not None:
+            cut = match.end if self._rules.include else match.start
+            self._ending = Ending("stop", match.stop, cut, self._n_tokens_within(cut))
+        elif loop is not None and counts:
+            self._ending = Ending("loop", None, self._n_bytes, n_before + 1)
+        self._is_closed = self._ending is not None
+        return self._ending
 
     def close(self) -> None:
         """The text ends here for another reason: nothing is held back any longer. Idempotent."""
@@ -78,38 +119,59 @@ class Transcript:
 
     def take(self) -> tuple[str, tuple[int, ...]]:
         """Text and token ids that have become final since the last call."""
-        n_final = len(self._held) - (0 if self._is_closed else self._matcher.n_held)
+        if self._ending is not None:
+            n_final = self._ending.n_bytes - self._n_released
+        else:
+            n_held = 0 if self._is_closed else max(self._strings.n_held, self._patterns.n_held)
+            n_final = len(self._held) - n_held
         text = self._detokenizer.accept(bytes(self._held[:n_final]), final=self._is_closed)
         del self._held[:n_final]
         self._n_released += n_final
-        first = self._n_reported
-        while self._n_reported < len(self._ids) and self._ends[self._n_reported] <= self._n_released:
+        first, ids = self._n_reported, self.token_ids
+        if self._ending is not None:
+            self._n_reported = len(ids)
+        while self._n_reported < len(ids) and self._ends[self._n_reported] <= self._n_released:
             self._n_reported += 1
-        return text, tuple(self._ids[first : self._n_reported])
+        return text, tuple(ids[first : self._n_reported])
+
+    def rollback(self, n: int) -> None:
+        """Undo the last n tokens, of which nothing was taken; a text that one of them ended goes on."""
+        n_left = len(self._ids) - n
+        n_bytes = self._ends[n_left - 1] if n_left > 0 else 0
+        assert n_left >= self._n_reported, "tokens that were taken stay"
+        assert n_bytes >= self._n_released, "text that was taken stays"
+        for follower in (self._strings, self._patterns, self._loops):
+            follower.rollback(n)
+        del self._ids[n_left:]
+        del self._ends[n_left:]
+        del self._held[n_bytes - self._n_released :]
+        self._ending = None
+        self._is_closed = False
 
     def fork(self) -> Transcript:
-        copy = Transcript(self._rules, self._vocabulary)
-        copy._matcher = self._matcher.fork()
+        copy = Transcript.__new__(Transcript)
+        copy._rules = self._rules
+        copy._vocabulary = self._vocabulary
+        copy._strings = self._strings.fork()
+        copy._patterns = self._patterns.fork()
+        copy._loops = self._loops.fork()
         copy._detokenizer = self._detokenizer.fork()
         copy._ids = self._ids.copy()
         copy._ends = self._ends.copy()
         copy._held = self._held.copy()
         copy._n_released = self._n_released
         copy._n_reported = self._n_reported
+        copy._ending = self._ending
         copy._is_closed = self._is_closed
         return copy
 
-    def _append(self, token_id: int, data: bytes) -> None:
-        self._ids.append(token_id)
-        self._held += data
-        self._ends.append(self._n_released + len(self._held))
+    @property
+    def _n_bytes(self) -> int:
+        return self._n_released + len(self._held)
 
-    def _cut(self, n_bytes: int) -> None:
-        """Keep the first n_bytes bytes, and the tokens that have a part in them."""
-        del self._held[n_bytes - self._n_released :]
-        starts = [0, *self._ends]
-        while self._ids and self._ends[-1] > n_bytes and starts[len(self._ids) - 1] >= n_bytes:
-            self._ids.pop()
-            self._ends.pop()
-        if self._ends:
-            self._ends[-1] = min(self._ends[-1], n_bytes)
+    def _n_tokens_within(self, n_bytes: int) -> int:
+        """How many tokens have a part in the first n_bytes bytes; those without bytes are where they are."""
+        n = len(self._ids)
+        while n and self._ends[n - 1] > n_bytes and (self._ends[n - 2] if n > 1 else 0) >= n_bytes:
+            n -= 1
+        return n

@@ -31,6 +31,8 @@ params_strategy = st.builds(
     seed=st.integers(0, 2**64 - 1),
     max_tokens=st.sampled_from([1, 2, 7, 20, None]),
     stop=st.sampled_from([(), ("ab",), ("世", "b a"), ("\n", "aa")]),
+    stop_regex=st.sampled_from([(), ("a+b",), ("b.*世", r"a\b")]),
+    loop_min_count=st.sampled_from([0, 0, 2, 3]),
     stop_token_ids=st.sampled_from([(), (3,)]),
     ignore_eos=st.booleans(),
     include_stop=st.booleans(),
@@ -113,7 +115,7 @@ def test_adding_stepping_and_cancelling_in_any_order_keeps_every_promise(data):
     for request_id, (prompt, params) in asked.items():
         if request_id in cancelled:
             # What was held back for a stop string that never came is given out, hence without stops here.
-            free = alone(prompt, params.replace(stop=())).token_ids
+            free = alone(prompt, params.replace(stop=(), stop_regex=())).token_ids
             assert told[request_id].last.finish_reason == "cancelled"
             assert free[: len(told[request_id].token_ids)] == told[request_id].token_ids
         else:

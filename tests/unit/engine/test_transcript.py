@@ -23,13 +23,13 @@ def transcript(vocabulary=ALPHABET, **params):
 
 def write(follower, ids):
     """Feed ids until the text ends; (stop, text, ids, deltas)."""
-    stop, deltas, reported = None, [], ()
+    ending, deltas, reported = None, [], ()
     for token_id in ids:
-        stop = follower.accept(token_id)
+        ending = follower.accept(token_id)
         text, final = follower.take()
         deltas.append(text)
         reported += final
-        if stop is not None:
+        if ending is not None:
             break
     else:
         follower.close()
@@ -37,7 +37,7 @@ def write(follower, ids):
         deltas.append(text)
         reported += final
     assert reported == tuple(follower.token_ids)
-    return stop, "".join(deltas), reported, deltas
+    return ending and ending.stop, "".join(deltas), reported, deltas
 
 
 def test_no_part_of_a_stop_string_is_ever_streamed():
@@ -113,20 +113,108 @@ def test_a_fork_goes_its_own_way():
     follower.accept(2)
     follower.take()
     other = follower.fork()
-    assert other.accept(3) == "DEFG"
+    assert other.accept(3).stop == "DEFG"
     assert other.take() == ("", ())
     assert follower.accept(4) is None
     assert follower.take() == ("DEFHI", (2, 4))
+
+
+def test_a_pattern_cuts_text_and_ids_where_its_match_begins():
+    assert write(transcript(stop_regex="D.*J"), [1, 2, 3, 4, 5])[:3] == ("D.*J", "ABC", (1,))
+    assert write(transcript(stop_regex="C?D.F", include_stop=True), [1, 2, 3])[:3] == (
+        "C?D.F",
+        "ABCDEF",
+        (1, 2),
+    )
+
+
+def test_no_part_of_a_match_is_streamed_and_nothing_else_is_held_back():
+    assert write(transcript(stop_regex="FG[^H]"), [1, 2, 3, 4])[3] == ["ABC", "DE", "", "FGHI", ""]
+
+
+def test_a_pattern_that_begins_inside_a_character_that_waits_cuts_before_its_token():
+    assert write(transcript(stop_regex="世"), [1, 7, 8])[:3] == ("世", "ABC", (1,))
+
+
+def test_of_a_string_and_a_pattern_the_one_that_is_complete_first_wins_then_the_earlier_start():
+    assert write(transcript(stop="EF", stop_regex="D"), [1, 2])[:2] == ("D", "ABC")
+    assert write(transcript(stop="DE", stop_regex="[F-H]"), [1, 2])[:2] == ("DE", "ABC")
+    assert write(transcript(stop="DE", stop_regex="CDE"), [1, 2])[:2] == ("CDE", "AB")
+    assert write(transcript(stop="DE", stop_regex="D[E]"), [1, 2])[0] == "DE"
+
+
+def test_a_match_settled_by_the_next_character_ends_before_it():
+    assert write(transcript(stop_regex=r"BC\b", include_stop=True), [1, 2])[:3] == (None, "ABCDEF", (1, 2))
+    assert write(transcript(stop_regex=r"\BC(?a:\b)", include_stop=True), [1, 7, 8])[:3] == (
+        r"\BC(?a:\b)", "ABC", (1,)
+    )  # fmt: skip
+
+
+def test_before_min_tokens_no_string_and_no_pattern_ends_the_text():
+    for stops in ({"stop": "G"}, {"stop_regex": "[G]"}):
+        stop = next(iter(stops.values()))
+        follower = transcript(**stops, min_tokens=3)
+        assert write(follower, [3, 1, 3, 1])[:3] == (stop, "GABC", (3, 1))  # the third may end it
+        assert write(transcript(**stops, min_tokens=4), [3, 1, 3, 1, 1])[:3] == (
+            None,
+            "GABCGABCABC",
+            (3, 1, 3, 1, 1),
+        )
+
+
+def test_a_match_that_begins_before_min_tokens_counts_when_it_is_complete_after():
+    assert write(transcript(stop="DEFG", min_tokens=3), [1, 2, 3])[:3] == ("DEFG", "ABC", (1,))
+    assert write(transcript(stop="EFG", min_tokens=4), [1, 2, 3, 1])[:3] == (None, "ABCDEFGABC", (1, 2, 3, 1))
+
+
+def test_an_end_id_that_was_chosen_before_min_tokens_ends_the_text():
+    assert write(transcript(min_tokens=4), [1, 0])[:3] == (0, "ABC", (1,))
+
+
+def test_a_loop_ends_the_text_and_keeps_all_of_it():
+    follower = transcript(loop_min_count=3, loop_max_length=2)
+    for token_id in [1, 2, 3, 2, 3, 2]:
+        assert follower.accept(token_id) is None
+    ending = follower.accept(3)
+    assert (ending.reason, ending.stop) == ("loop", None)
+    assert follower.take() == ("ABCDEFGDEFGDEFG", (1, 2, 3, 2, 3, 2, 3))
+
+
+def test_before_min_tokens_no_loop_ends_the_text():
+    follower = transcript(loop_min_count=2, min_tokens=4)
+    assert [follower.accept(2) and "loop" for _ in range(4)] == [None, None, None, "loop"]
+
+
+def test_what_was_taken_cannot_be_undone():
+    follower = transcript()
+    follower.accept(1)
+    follower.take()
+    with pytest.raises(AssertionError, match="tokens that were taken stay"):
+        follower.rollback(1)
+
+
+def test_a_stop_that_is_undone_lets_the_text_go_on():
+    follower = transcript(stop="EF", stop_token_ids=[3])
+    follower.accept(1)
+    assert follower.accept(2).stop == "EF"
+    follower.rollback(1)
+    assert follower.accept(6) is None
+    assert follower.accept(3).stop == 3
+    follower.rollback(2)
+    follower.close()
+    assert follower.take() == ("ABC", (1,))
 
 
 @given(
     st.lists(st.sampled_from(["a", "b", "ab", "ba", "世", "bb"]), max_size=3),
     st.lists(st.integers(1, 7), max_size=14),
     st.booleans(),
+    st.sampled_from(["stop", "stop_regex"]),
 )
-def test_streams_join_to_the_cut_text_and_ids_cover_it(stops, ids, include):
+def test_streams_join_to_the_cut_text_and_ids_cover_it(stops, ids, include, kind):
     vocabulary = ToyVocabulary([b"", b"a", b"b", b"ab", b"", b"\xe4", b"\xb8\x96", b"aab"])
-    stop, text, kept, deltas = write(transcript(vocabulary, stop=stops, include_stop=include), ids)
+    follower = transcript(vocabulary, **{kind: stops}, include_stop=include)
+    stop, text, kept, deltas = write(follower, ids)
     whole = b"".join(vocabulary.tokens[i] for i in ids)
     found = [
         (start + len(s.encode()), start, i)
