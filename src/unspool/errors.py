@@ -85,3 +85,9 @@ class NoCandidate(UnspoolError):
     """A row has no token that could be chosen: every logit is masked, or some are not numbers."""
 
     code = "no_candidate"
+
+
+class MaskConflict(UnspoolError):
+    """What a request allows, bans and forbids to repeat leaves no token. Names the parameters."""
+
+    code = "mask_conflict"

@@ -234,6 +234,12 @@ class DecodingParams:
         """Whether the largest logit is taken and no random number is drawn."""
         return self.temperature == 0
 
+    @property
+    def biases(self) -> tuple[Bias, ...]:
+        """logit_bias as pairs, which is what every form of it has become."""
+        assert isinstance(self.logit_bias, tuple)
+        return self.logit_bias
+
     def unused(self) -> tuple[str, ...]:
         """Parameters that were given but cannot change a token, such as a seed at temperature 0."""
         given = (field.name for field in fields(self) if getattr(self, field.name) != _DEFAULTS[field.name])

@@ -2,17 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool.logits.masks import MASKS
 from unspool.logits.orders import PIPELINE
 from unspool.params import DecodingParams
+from unspool.rules import Rules
 from unspool.types import Row
+
+SCOPES = [
+    {},
+    {"penalty_scope": "all", "penalty_window": 2},
+    {"penalty_scope": "output", "penalty_exclude_ids": [2]},
+    {"penalty_scope": "prompt", "penalty_exclude_template": True},
+]
 
 # Parameters that make each stage active. A stage that is missing here fails the first test.
 ACTIVE = {
+    "allowed_tokens": [DecodingParams(allowed_token_ids=ids) for ids in ([0], [1, 3], [2, 0, 3], [3])],
+    "banned_tokens": [
+        DecodingParams(banned_token_ids=ids, logit_bias=bias)
+        for ids, bias in (([0], ()), ((), {1: False}), ([3, 2], {0: False, 1: 5}), ([0, 1, 2], ()))
+    ],
+    "bad_words": [DecodingParams(bad_words=words) for words in ("0", "12", ["130", "3"], ["21", "121"])],
+    "no_repeat_ngram": [DecodingParams(no_repeat_ngram_size=n) for n in (1, 2, 3, 9)],
+    "min_tokens": [DecodingParams(min_tokens=n) for n in (1, 3, 4, 99)],
+    "repetition": [
+        DecodingParams(repetition_penalty=theta, **scope)
+        for theta, scope in zip((1e-300, 0.5, 1.3, 100), SCOPES, strict=True)
+    ],
+    "frequency": [
+        DecodingParams(frequency_penalty=f, **scope) for f, scope in zip((-2, 0.5, 1, 2), SCOPES, strict=True)
+    ],
+    "presence": [
+        DecodingParams(presence_penalty=s, **scope) for s, scope in zip((-2, 0.5, 1, 2), SCOPES, strict=True)
+    ],
+    "dry": [
+        DecodingParams(
+            dry_multiplier=m, dry_base=b, dry_allowed_length=n, dry_window=w, dry_breakers=breakers
+        )
+        for m, b, n, w, breakers in (
+            (1, 1.1, 1, None, "3"),
+            (100, 100, 1, None, ()),
+            (1, 1.75, 2, 5, ()),
+            (0.5, 1, 2, None, "0"),
+        )
+    ],
+    "bias": [
+        DecodingParams(logit_bias=bias) for bias in ({0: 100}, {1: -100, 2: 0.5}, {3: 1, 2: False}, {1: 0})
+    ],
     "temperature": [DecodingParams(temperature=t) for t in (1e-30, 0.2, 3, 100)],
     "dynatemp": [
         DecodingParams(dynatemp_min=low, dynatemp_max=high, dynatemp_exponent=e)
@@ -61,8 +104,45 @@ EXTREMES = {
 }
 
 
+MAY_EMPTY = {mask.name for mask in MASKS}  # a row; what follows then is the pipeline's to say
+
+
 def row(params):
-    return Row(params, seed=1, branch=0, token_ids=(1, 2, 3), n_prompt=2)
+    """A text that repeats itself; texts in the parameters are written in digits that are token ids."""
+    rules = Rules(
+        end_ids=frozenset({0, 3}),
+        bias=tuple((i, bias) for i, bias in params.biases if bias is not False),
+        banned_ids=frozenset(params.banned_token_ids) | {i for i, bias in params.biases if bias is False},
+        bad_words=tuple(tuple(map(int, word)) for word in params.bad_words),
+        dry_breaker_ids=frozenset(int(text) for text in params.dry_breakers if text.isdigit()),
+        template_positions=frozenset({0, 2}),
+    )
+    return Row(params, seed=1, branch=0, token_ids=(1, 2, 1, 2, 3, 1, 2, 1), n_prompt=5, rules=rules)
+
+
+def renamed(row, new):
+    """The row in a vocabulary where token i is called new[i]."""
+
+    def ids(old):
+        return type(old)(new[i] for i in old)
+
+    rules, params = row.rules, row.params
+    return replace(
+        row,
+        token_ids=ids(row.token_ids),
+        params=params.replace(
+            penalty_exclude_ids=ids(params.penalty_exclude_ids),
+            allowed_token_ids=None if params.allowed_token_ids is None else ids(params.allowed_token_ids),
+        ),
+        rules=replace(
+            rules,
+            end_ids=ids(rules.end_ids),
+            bias=tuple((new[i], bias) for i, bias in rules.bias),
+            banned_ids=ids(rules.banned_ids),
+            bad_words=tuple(map(ids, rules.bad_words)),
+            dry_breaker_ids=ids(rules.dry_breaker_ids),
+        ),
+    )
 
 
 def table(seed, n_rows):
@@ -115,7 +195,7 @@ class TestStage:
         result = stage.apply(z, [row(p) for p in ACTIVE[stage.name]])
         assert (result[z == -np.inf] == -np.inf).all()
         assert not np.isnan(result).any()
-        assert (result > -np.inf).any(axis=1).all()
+        assert stage.name in MAY_EMPTY or (result > -np.inf).any(axis=1).all()
 
     @given(seed=st.integers(0, 2**32 - 1))
     def test_permutes_with_the_vocabulary(self, stage, seed):
@@ -123,12 +203,15 @@ class TestStage:
         z = np.stack([rng.permutation(40) for _ in range(4)]).astype(np.float32) / 4
         order = rng.permutation(40)
         rows = [row(p) for p in ACTIVE[stage.name]]
-        permuted = stage.apply(np.ascontiguousarray(z[:, order]), rows)
+        new = np.argsort(order).tolist()
+        permuted = stage.apply(np.ascontiguousarray(z[:, order]), [renamed(row, new) for row in rows])
         # Sums over the vocabulary go in another order then, so the last bits may differ.
         assert_close(permuted, stage.apply(z, rows)[:, order])
 
     @given(seed=st.integers(0, 2**32 - 1), constant=st.sampled_from([-64.0, -0.25, 8.0, 512.0]))
     def test_gives_the_same_distribution_when_a_constant_is_added(self, stage, seed, constant):
+        if stage.name == "repetition":
+            pytest.skip("multiplies logits, so it depends on where their zero is")
         z = np.random.default_rng(seed).integers(-40, 40, size=(4, 40)) / 4.0
         rows = [row(p) for p in ACTIVE[stage.name]]
         shifted, plain = stage.apply(z + constant, rows), stage.apply(z, rows)
@@ -141,4 +224,4 @@ class TestStage:
         result = stage.apply(z, [row(p) for p in ACTIVE[stage.name]])
         assert (result[z == -np.inf] == -np.inf).all()
         assert (result < np.inf).all()  # which a NaN is not
-        assert (result > -np.inf).any(axis=1).all()
+        assert stage.name in MAY_EMPTY or (result > -np.inf).any(axis=1).all()

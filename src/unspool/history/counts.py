@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from unspool.history.scope import Scope, scopes_of
+from unspool.history.scope import Scope
 from unspool.param_conflicts import PENALTIES, is_on
 from unspool.params import DecodingParams
 from unspool.rules import Rules
@@ -39,12 +39,11 @@ class TokenCounts:
 
     def __init__(self, params: DecodingParams, rules: Rules, prompt_ids: Sequence[int]) -> None:
         self._n_prompt = len(prompt_ids)
-        repetition, additive = scopes_of(params)
         self._scopes: list[tuple[int, Scope]] = []
         if is_on("repetition", params):
-            self._scopes.append((_REPETITION, repetition))
+            self._scopes.append((_REPETITION, Scope.of("repetition", params)))
         if is_on("frequency", params) or is_on("presence", params):
-            self._scopes.append((_ADDITIVE, additive))
+            self._scopes.append((_ADDITIVE, Scope.of("frequency", params)))  # as presence
         self._left_out_ids = frozenset(params.penalty_exclude_ids)
         self._left_out_at = rules.template_positions if params.penalty_exclude_template else frozenset()
         self._ids = np.empty(_ROOM, np.int32)

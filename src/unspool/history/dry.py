@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from unspool.conventions import dry_window_of
 from unspool.history.breakers import Breakers
 from unspool.history.occurrences import Occurrences
 from unspool.params import DecodingParams
@@ -50,7 +51,7 @@ class Repeats:
         within_breaker = n_tokens - self._breakers.last
         if within_breaker < allowed:
             return {}
-        window = self._params.dry_window
+        window = dry_window_of(self._params)
         first = 0 if window is None else max(0, n_tokens - window)
         longest: dict[int, int] = {}
         for position, length in self._known(token_ids).items():

@@ -7,13 +7,17 @@ from functools import lru_cache
 from typing import Final
 
 from unspool.logits.adaptive import Adaptive
+from unspool.logits.bias import Bias
+from unspool.logits.dry import Dry
 from unspool.logits.dynatemp import DynamicTemperature
 from unspool.logits.edt import EntropyTemperature
 from unspool.logits.epsilon import Epsilon
 from unspool.logits.eta import Eta
+from unspool.logits.masks import MASKS
 from unspool.logits.min_p import MinP
 from unspool.logits.mirostat import Mirostat
 from unspool.logits.observer import Observer
+from unspool.logits.penalties import Frequency, Presence, Repetition
 from unspool.logits.smoothing import Smoothing
 from unspool.logits.stage import Stage
 from unspool.logits.temperature import Temperature
@@ -28,15 +32,12 @@ from unspool.logits.xtc import Xtc
 from unspool.param_conflicts import ORDERS, stages_of
 from unspool.params import DecodingParams
 
-# Hard masks come first, whatever the order: what may not be said is settled before what is likely. A
-# grammar's will stand before these.
-MASKS: Final[tuple[Stage, ...]] = ()
-
 # Those that learn from the chosen token; a request has one of them at most.
 OBSERVERS: Final[Mapping[str, Observer]] = {stage.name: stage for stage in (Mirostat(), Adaptive())}
 
 # What `order` arranges; the orders themselves are in param_conflicts, where parameters are checked.
 _ARRANGED: Final[tuple[Stage, ...]] = (
+    Repetition(), Frequency(), Presence(), Dry(), Bias(),
     Temperature(), DynamicTemperature(), EntropyTemperature(), Smoothing(),
     TopNSigma(), TopK(), TopP(), MinP(), Typical(), TopH(), Epsilon(), Eta(), TopA(), TailFree(), Xtc(),
     *OBSERVERS.values(),

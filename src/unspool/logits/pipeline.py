@@ -9,6 +9,7 @@ import numpy as np
 
 from unspool.errors import UnspoolError
 from unspool.logits.choose import choose, first_of_largest
+from unspool.logits.masks import MASKS, apply_mask
 from unspool.logits.orders import OBSERVERS, stages_for
 from unspool.logits.stage import Logits, Stage
 from unspool.types import F32, Candidates, Chosen, Processed, Row
@@ -67,10 +68,13 @@ class Passed:
 
 
 def walk(z: Logits, row: Row) -> list[Passed]:
-    """Every stage that a row asks for, with the logits (V,) around it."""
+    """Every stage that a row asks for, with the logits (V,) around it.
+
+    Raises MaskConflict when the masks leave nothing.
+    """
     passed = []
     for stage in stages_for(row.params):
-        after = stage.apply(z[None], [row])[0]
+        after = apply_mask(stage, z, row) if stage in MASKS else stage.apply(z[None], [row])[0]
         passed.append(Passed(stage, z, after))
         z = after
     return passed
