@@ -11,7 +11,10 @@ from pathlib import Path
 
 def brief(value: object) -> str:
     """A value as a message prints it: its repr on one line, never long."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # a whole number of more digits than Python writes out
+        text = f"a {type(value).__name__} too long to write"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -5,8 +5,8 @@ A message names the parameter, the value, the range, and what to do instead.
 
 from __future__ import annotations
 
-import math
 import numbers
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -51,7 +51,7 @@ class Range:
         given: Any = value
         above_low = given > self.low if self.open_low else given >= self.low  # False for NaN
         if self.high is None:
-            below_high = given < math.inf
+            below_high = self.integer or given <= sys.float_info.max
         else:
             below_high = given < self.high if self.open_high else given <= self.high
         if not above_low or not below_high:
@@ -161,7 +161,7 @@ def _bias_token(name: str, token: Any) -> int | str:
 def _bias_value(name: str, key: int | str, bias: Any) -> float | bool:
     if bias is False:
         return False
-    if isinstance(bias, numbers.Real) and not isinstance(bias, bool) and abs(float(bias)) <= BIAS_LIMIT:
+    if isinstance(bias, numbers.Real) and not isinstance(bias, bool) and -BIAS_LIMIT <= bias <= BIAS_LIMIT:
         return float(bias)
     raise BadRequest(
         f"{name} of {brief(key)} must be a number in [-{BIAS_LIMIT:g}, {BIAS_LIMIT:g}], got {brief(bias)}; "

@@ -133,3 +133,61 @@ def test_what_cannot_matter_at_temperature_zero_is_named():
     assert DecodingParams(temperature=0, seed=5, top_p=0.9).unused() == ("top_p", "seed")
     assert DecodingParams(temperature=0).unused() == ()
     assert DecodingParams(temperature=0.5, seed=5).unused() == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"top_p": 1.4}, ["top_p must be a number in (0, 1], got 1.4", "1 turns it off"]),
+        ({"temperature": "hot"}, ["temperature must be a number in [0, 100], got 'hot'", "0 is greedy"]),
+        ({"temperature": -1}, ["temperature must be a number in [0, 100], got -1", "0 is greedy"]),
+        ({"temperature": 10**5000}, ["temperature must be a number in [0, 100], got a int too long to write"]),
+        ({"top_k": 2.5}, ["top_k must be a whole number at least 0, got 2.5", "0 turns it off"]),
+        ({"max_token": 5}, ["there is no parameter 'max_token'", "did you mean 'max_tokens'?"]),
+        ({"Top-P": 0.5}, ["there is no parameter 'Top-P'", "did you mean 'top_p'?"]),
+        ({"order": ["top_k", "top_k"]}, ["order names 'top_k' twice", "keep one of them"]),
+        ({"order": ["topk"]}, ["order holds 'topk'", "the stages are", "top_k"]),
+        ({"order": "vLLM"}, ["order must be one of", "'vllm'", "got 'vLLM'"]),
+        (
+            {"logit_bias": {5: float("inf")}},
+            ["logit_bias of 5", "in [-100, 100], got inf", "False bans the token"],
+        ),
+        (
+            {"logit_bias": {"yes": 200}},
+            ["logit_bias of 'yes'", "in [-100, 100], got 200", "False bans the token"],
+        ),
+        (
+            {"repetition_penalty": 0},
+            ["repetition_penalty must be a number in (0, 100], got 0", "1 turns it off"],
+        ),
+        (
+            {"frequency_penalty": 3},
+            ["frequency_penalty must be a number in [-2, 2], got 3", "0 turns it off"],
+        ),
+        (
+            {"seed": -1},
+            ["seed must be a whole number in [0, 2**64) or None, got -1", "None draws a fresh seed"],
+        ),
+        ({"max_tokens": 0}, ["max_tokens must be a whole number at least 1 or None, got 0", "LLM.tokenize"]),
+        ({"min_tokens": 600}, ["min_tokens is above max_tokens", "min_tokens=600 and max_tokens=512"]),
+        ({"stop": 5}, ["stop must be a string or a list of strings, got 5"]),
+        ({"stop": [5]}, ["stop holds 5", "for ids use stop_token_ids"]),
+        ({"stop_token_ids": ["x"]}, ["stop_token_ids holds 'x'", "for text use stop"]),
+        ({"stop_regex": "["}, ["stop_regex holds '['", "unterminated character set at position 0"]),
+        ({"deadline_s": 0}, ["deadline_s must be a number above 0 or None, got 0", "None sets no deadline"]),
+        ({"loop_min_count": 1}, ["loop_min_count must be 0 or at least 2, got 1"]),
+        ({"loop_max_length": 10**6}, ["loop_max_length must be a whole number in [1, 4096], got 1000000"]),
+        ({"mirostat": 3}, ["mirostat must be a whole number in [0, 2], got 3", "0 turns it off"]),
+        ({"penalty_scope": "both"}, ["penalty_scope must be one of 'default', 'all'", "got 'both'"]),
+        ({"ignore_eos": "no"}, ["ignore_eos must be True or False, got 'no'"]),
+        ({"logprobs": -1}, ["logprobs must be a whole number in [0, 1000] or None, got -1"]),
+    ],
+)
+def test_a_mistake_is_told_with_the_value_the_range_and_the_way_out(values, words):
+    with pytest.raises(BadRequest) as caught:
+        DecodingParams.from_dict(values)
+    message = str(caught.value)
+    assert [word for word in words if word not in message] == []
+    assert "\n" not in message
+    assert len(message) < 400
+    assert caught.value.exit_code == 2

@@ -9,9 +9,9 @@ from unspool.types import Chosen
 
 
 class Notes:
-    """Tokens that were chosen and not yet told: `accept` one, `take` those that are told now, `fork` a copy.
+    """Tokens that were chosen and not yet told: `accept` one, `take` those that are told now.
 
-    The transcript decides what is told; what it cuts off is never taken.
+    `rollback` undoes what was not taken, `fork` copies. The transcript decides what is told; what it cuts off is never taken.
     """
 
     def __init__(self) -> None:
@@ -25,6 +25,12 @@ class Notes:
         told = [self._waiting.popleft() for _ in token_ids]
         assert [chosen.token_id for chosen in told] == list(token_ids), "text and notes are out of step"
         return told
+
+    def rollback(self, n: int) -> None:
+        """Undo the last n tokens."""
+        assert n <= len(self._waiting), "what was told stays"
+        for _ in range(n):
+            self._waiting.pop()
 
     def fork(self) -> Notes:
         copy = Notes()
