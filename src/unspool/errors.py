@@ -14,7 +14,7 @@ def brief(value: object) -> str:
     try:
         text = " ".join(repr(value).split())
     except ValueError:  # a whole number of more digits than Python writes out
-        text = f"a {type(value).__name__} too long to write"
+        text = f"an {type(value).__name__} too long to write"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

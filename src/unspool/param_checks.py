@@ -161,8 +161,10 @@ def _bias_token(name: str, token: Any) -> int | str:
 def _bias_value(name: str, key: int | str, bias: Any) -> float | bool:
     if bias is False:
         return False
-    if isinstance(bias, numbers.Real) and not isinstance(bias, bool) and -BIAS_LIMIT <= bias <= BIAS_LIMIT:
-        return float(bias)
+    if isinstance(bias, numbers.Real) and not isinstance(bias, bool):
+        given: Any = bias
+        if abs(given) <= BIAS_LIMIT:  # before float(), which overflows on a whole number out of its range
+            return float(given)
     raise BadRequest(
         f"{name} of {brief(key)} must be a number in [-{BIAS_LIMIT:g}, {BIAS_LIMIT:g}], got {brief(bias)}; "
         "False bans the token",

@@ -134,7 +134,8 @@ class DecodingParams:
     banned_token_ids   token ids that are never chosen
     allowed_token_ids  the only token ids that may be chosen, ends of the text included; None is all
     logit_bias      added to the logits of token ids or texts, [-100, 100]; False bans the token
-    min_tokens      write at least so many tokens: no end of any kind before; 0 is off
+    min_tokens      write at least so many tokens: before, no end-of-sequence id is chosen, and no stop or
+                    loop ends the writing (a deadline and max_tokens do); 0 is off
     order           the order of penalties, bias, temperature and truncation: a list of their names, or
                     "unspool", "vllm", "llama.cpp" or "transformers", which also take that engine's rules
     logprobs        report log-probabilities of each chosen token and of the k likeliest; None is off
@@ -143,12 +144,15 @@ class DecodingParams:
     seed            the same seed repeats the same tokens; None draws one and reports it. [0, 2**64)
     max_tokens      tokens to write at most; None writes to the end of the context. At least 1
     stop            a string or several: writing ends where the first of them is complete
-    stop_regex      a regular expression or several: writing ends where the first match is complete
+    stop_regex      a regular expression or several: writing ends where the first match is complete. As in
+                    Python's re, but for what cannot be followed while a text is written: references to
+                    groups, looking ahead or behind, the end of the text
     stop_token_ids  token ids that end the writing, beside the model's own end-of-sequence ids
     ignore_eos      write on past the model's end-of-sequence ids
     include_stop    keep the stop string, or the id that ended the writing, in the result
-    deadline_s      end the answer this many seconds after the request came; None is off
-    loop_min_count  end when the last tokens are one pattern so many times in a row; 0 is off, else at least 2
+    deadline_s      end the answer this many seconds after the request came, as it stands; None is off
+    loop_min_count  end when the last tokens of the answer are one pattern so many times in a row; 0 is off,
+                    else at least 2
     loop_max_length  the longest such pattern, in tokens
     """
 

@@ -186,7 +186,7 @@ class Event:
     token_ids: tuple[int, ...]
     branch: int = 0  # which of the request's answers, where a search writes several
     finish_reason: FinishReason | None = None
-    stop: str | int | None = None  # the stop string or token id that ended it
+    stop: str | int | None = None  # the stop string, pattern or token id that ended it
     seed: int | None = None  # None when no random number was drawn
     usage: Usage | None = None
     error: UnspoolError | None = None  # why finish_reason is "error"
@@ -202,7 +202,7 @@ class Completion:
     text: str
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
-    stop: str | int | None  # the stop string or token id that ended it
+    stop: str | int | None  # the stop string, pattern or token id that ended it
     seed: int | None  # the seed used; None when no random number was drawn
     usage: Usage
     params: DecodingParams  # as they were applied

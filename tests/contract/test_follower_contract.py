@@ -10,11 +10,13 @@ from toy_engine import ToyVocabulary
 from unspool.automaton import compile_pattern
 from unspool.engine.detokenize import Detokenizer
 from unspool.engine.loop import LoopDetector
+from unspool.engine.notes import Notes
 from unspool.engine.rules import rules_of
 from unspool.engine.stop import StopMatcher, StopString
 from unspool.engine.stop_regex import RegexMatcher
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.params import DecodingParams
+from unspool.types import Chosen
 
 PIECES = [b"a", b"b", b"ab", b"\xe4", b"\xb8\x96", b"", b"a\xe4\xb8", b"\xff"]
 VOCABULARY = ToyVocabulary(PIECES)
@@ -51,6 +53,11 @@ def told_by_matcher(follower, token_id):
     return match, follower.n_held, match is not None
 
 
+def told_by_notes(follower, token_id):
+    follower.accept(Chosen(token_id))
+    return list(follower._waiting), False
+
+
 def told_by_loops(follower, token_id):
     return follower.accept(token_id), False
 
@@ -63,6 +70,7 @@ FOLLOWERS = {
     "stop matcher": (new_matcher, told_by_matcher),
     "regex matcher": (new_regex_matcher, told_by_matcher),
     "loop detector": (lambda: LoopDetector(3, 3), told_by_loops),
+    "notes": (Notes, told_by_notes),
     "detokenizer": (Detokenizer, told_by_detokenizer),
     "transcript": (new_transcript, told_by_transcript),
     "transcript, taken": (new_transcript, told_by_taking),

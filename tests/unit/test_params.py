@@ -141,7 +141,10 @@ def test_what_cannot_matter_at_temperature_zero_is_named():
         ({"top_p": 1.4}, ["top_p must be a number in (0, 1], got 1.4", "1 turns it off"]),
         ({"temperature": "hot"}, ["temperature must be a number in [0, 100], got 'hot'", "0 is greedy"]),
         ({"temperature": -1}, ["temperature must be a number in [0, 100], got -1", "0 is greedy"]),
-        ({"temperature": 10**5000}, ["temperature must be a number in [0, 100], got a int too long to write"]),
+        (
+            {"temperature": 10**5000},
+            ["temperature must be a number in [0, 100], got an int too long to write"],
+        ),
         ({"top_k": 2.5}, ["top_k must be a whole number at least 0, got 2.5", "0 turns it off"]),
         ({"max_token": 5}, ["there is no parameter 'max_token'", "did you mean 'max_tokens'?"]),
         ({"Top-P": 0.5}, ["there is no parameter 'Top-P'", "did you mean 'top_p'?"]),

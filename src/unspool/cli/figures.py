@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from unspool.types import Event, Usage
@@ -38,7 +39,11 @@ def _reason(event: Event) -> str:
         return f"stop text {event.stop!r}"
     if event.finish_reason == "stop":
         return "end of text" if event.stop is None else f"end of text (token {event.stop})"
-    return "token limit" if event.finish_reason == "length" else str(event.finish_reason)
+    assert event.finish_reason is not None, "only the last event has a reason"
+    return _REASONS.get(event.finish_reason, event.finish_reason)
+
+
+_REASONS: Final[Mapping[str, str]] = {"length": "token limit", "loop": "the text went round in circles"}
 
 
 def _tokens(n: int) -> str:

@@ -11,7 +11,8 @@ from unspool.types import Chosen
 class Notes:
     """Tokens that were chosen and not yet told: `accept` one, `take` those that are told now.
 
-    `rollback` undoes what was not taken, `fork` copies. The transcript decides what is told; what it cuts off is never taken.
+    `rollback` undoes what was not taken, `fork` copies. The transcript decides what is told; what it cuts
+    off is never taken.
     """
 
     def __init__(self) -> None:

@@ -109,7 +109,13 @@ def test_json_is_one_object_with_text_ids_usage_and_parameters(unspool, fake_llm
 
 @pytest.mark.parametrize(
     ("stop", "reason", "said"),
-    [("END", "stop", "stop text 'END'"), (None, "stop", "end of text"), (None, "length", "end: token limit")],
+    [
+        ("END", "stop", "stop text 'END'"),
+        (None, "stop", "end of text"),
+        (None, "length", "end: token limit"),
+        (None, "loop", "end: the text went round in circles"),
+        (None, "deadline", "end: deadline"),
+    ],
 )
 def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, said) -> None:
     fake_llm.stop, fake_llm.finish_reason = stop, reason
