@@ -2,7 +2,7 @@
 
 A preset of `order` takes that engine's conventions with it; a list of stages is read by our own. Stages ask
 for the rule and never for the engine. What each preset reproduces, and what it does not, is said at its line
-of `CONVENTIONS`; tests/unit/logits/test_presets_against_*.py hold the first against recorded values.
+of `CONVENTIONS`; tests/unit/logits/test_presets_against_engines.py holds the first against recorded values.
 
 The same in every preset: masses and shares are compared with a slack of 1e-6, which the engines' float32
 decides by chance; equal logits are ordered by token id, where the engines leave the order to their sort;
@@ -46,7 +46,8 @@ CONVENTIONS: Final[Mapping[str, Conventions]] = {
     # Not: temperatures in (0, 0.01), which its front end raises to 0.01 (`from_vllm` does it).
     "vllm": Conventions(top_k_keeps_ties=True),
     # Exact: order, ties of top-k, typical and the cutoffs, top-h's hundred, repetition in prompt and answer.
-    # Not: beams, where it penalises log-probabilities instead of logits.
+    # Not: beams, where it penalises log-probabilities instead of logits; top_h=1, which is off here and keeps
+    # the first hundred there.
     "transformers": Conventions(
         top_k_keeps_ties=True,
         typical_keeps_ties=True,
@@ -57,7 +58,8 @@ CONVENTIONS: Final[Mapping[str, Conventions]] = {
     # the last 64, typical's strict crossing, XTC without exceptions, mirostat's surprise after the cut.
     # Not: candidates that top-n-sigma or a ban has set to -inf still count as candidates there (dynamic
     # temperature's n, and typical then has no number for an entropy); typical and XTC act at temperature 0
-    # too; breakers of several tokens; a grammar that is looked at after the draw.
+    # too; breakers of several tokens; a masked token counted in mirostat 1's vocabulary; a grammar that is looked
+    # at after the draw.
     "llama.cpp": Conventions(
         typical_passes_mass=True,
         xtc_spares_ends=False,
