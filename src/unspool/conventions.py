@@ -57,9 +57,9 @@ CONVENTIONS: Final[Mapping[str, Conventions]] = {
     # Exact: order with temperature last, all penalties over the last 64 tokens of prompt and answer, DRY over
     # the last 64, typical's strict crossing, XTC without exceptions, mirostat's surprise after the cut.
     # Not: candidates that top-n-sigma or a ban has set to -inf still count as candidates there (dynamic
-    # temperature's n, and typical then has no number for an entropy); typical and XTC act at temperature 0
-    # too; breakers of several tokens; a masked token counted in mirostat 1's vocabulary; a grammar that is looked
-    # at after the draw.
+    # temperature's n, mirostat 1's, and typical then has no number for an entropy); typical and XTC act at
+    # temperature 0 too; the ways in which several tokens may spell a breaker; a grammar that is looked at
+    # after the draw.
     "llama.cpp": Conventions(
         typical_passes_mass=True,
         xtc_spares_ends=False,

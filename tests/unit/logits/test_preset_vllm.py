@@ -105,7 +105,7 @@ def test_top_k_2_of_three_equals_keeps_three_in_vllm_and_two_here():
 
 
 def test_one_answer_per_request_whatever_else_is_set():
-    """p=[.35,.25,.20,.05,.03,...], k=4, top_p=.82: k, renormalised, then p, keeps 3, with or without min-p."""
+    """p=[.35,.25,.20,.05,.03,...], k=4, top_p=.82: k, renormalised, then p, keeps 3, whatever min-p is."""
     p = np.array([0.35, 0.25, 0.20, 0.05, 0.03, 0.03, 0.03, 0.03, 0.03], dtype=np.float64)
     z = np.log(p).astype(np.float32)
     for more in ({}, {"min_p": 1e-6}, {"seed": 4}, {"logprobs": 2}):
