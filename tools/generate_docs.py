@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import dataclasses
-import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -121,16 +119,11 @@ def architectures() -> str:
 
 def parameters() -> str:
     """Every knob of decoding, from the docstring that states its meaning."""
-    from unspool.params import DecodingParams
+    from unspool.cli.param_words import DEFAULTS, meanings
 
-    doc = inspect.cleandoc(DecodingParams.__doc__ or "")
-    entries = re.findall(r"^(\w+) {2,}(.+(?:\n {4,}.+)*)", doc, re.MULTILINE)
-    defaults = {field.name: field.default for field in dataclasses.fields(DecodingParams)}
-    if set(defaults) != {name for name, _ in entries}:
-        raise SystemExit(
-            f"error: the docstring of DecodingParams explains {entries}, its fields are {defaults}"
-        )
-    rows = [(f"`{name}`", f"`{defaults[name]!r}`", " ".join(text.split())) for name, text in entries]
+    if undocumented := set(DEFAULTS) ^ set(meanings()):
+        raise SystemExit(f"error: the docstring and the fields of DecodingParams part on {undocumented}")
+    rows = [(f"`{name}`", f"`{DEFAULTS[name]!r}`", text) for name, text in meanings().items()]
     return table(("parameter", "default", "meaning"), rows)
 
 
@@ -160,6 +153,7 @@ def command_line() -> str:
     import typer
 
     from unspool.cli.app import app
+    from unspool.cli.param_words import DEFAULTS
 
     def describe(command: Any, path: str) -> Iterator[str]:
         if hasattr(command, "commands"):
@@ -168,7 +162,12 @@ def command_line() -> str:
             return
         rows = []
         words = [path]
+        # Those of `run` stand for those of every command; the rarer ones are in decoding.md.
+        decoding = [o for o in command.params if o.name in (*DEFAULTS, "profile", "assignments")]
+        is_first = path == "unspool run"
         for option in command.params:
+            if option in decoding and (option.hidden or not is_first):
+                continue
             metavar = option.metavar or ""
             if option.param_type_name == "argument":
                 names = f"{metavar or option.name.upper()}{'...' if option.nargs == -1 else ''}"
@@ -183,6 +182,11 @@ def command_line() -> str:
             shown = is_value and not stated
             rows.append((names, (option.help or "") + (f" [default: {option.default}]" if shown else "")))
         yield f"#### {' '.join(words)}\n\n{first_line(command.help)}\n\n"
+        if decoding:
+            rest = f"the other [decoding parameters](decoding.md#parameters), {len(DEFAULTS)} in all"
+            rows.append(
+                ("...", rest if is_first else "profile and decoding parameters as `unspool run` has them")
+            )
         if rows:
             yield table(("", "meaning"), rows) + "\n"
 

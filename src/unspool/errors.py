@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -16,6 +18,13 @@ def brief(value: object) -> str:
     except ValueError:  # a whole number of more digits than Python writes out
         text = f"an {type(value).__name__} too long to write"
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The way out of a name that is not there: the nearest one that is, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
 
 
 class UnspoolError(Exception):
@@ -35,6 +44,16 @@ class BadRequest(UnspoolError):
 
     code = "bad_request"
     exit_code = 2
+
+
+class ParameterConflict(BadRequest):
+    """Decoding parameters that contradict each other; `names` are those that do."""
+
+    code = "conflicting_parameters"
+
+    def __init__(self, message: str, names: tuple[str, ...], *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.names = names
 
 
 class ContextOverflow(BadRequest):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, ParameterConflict, brief
 
 if TYPE_CHECKING:
     from unspool.params import DecodingParams
@@ -158,9 +158,10 @@ def refuse(params: DecodingParams) -> None:
     named = stages_of(params.order)
     for stage, (parameter, _) in STAGES.items():
         if is_on(stage, params) and stage not in named and not (stage == "temperature" and params.is_greedy):
-            raise BadRequest(
+            raise ParameterConflict(
                 f"{parameter} is {brief(getattr(params, parameter))} and order={brief(params.order)} leaves "
                 f"{stage!r} out; add it to the order, or leave {parameter} alone",
+                (parameter, "order"),
                 code="bad_order",
             )
 
@@ -181,6 +182,6 @@ _WITHOUT_DRAWS: Final = frozenset(
 )
 
 
-def _conflict(why: str, params: DecodingParams, first: str, second: str) -> BadRequest:
+def _conflict(why: str, params: DecodingParams, first: str, second: str) -> ParameterConflict:
     values = " and ".join(f"{name}={brief(getattr(params, name))}" for name in (first, second))
-    return BadRequest(f"{why}; got {values}", code="conflicting_parameters")
+    return ParameterConflict(f"{why}; got {values}", (first, second))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from os import PathLike
 from typing import Any, Final, Literal
 
 from unspool import param_checks as checks
@@ -258,6 +259,16 @@ class DecodingParams:
         """Plain values, ready for JSON; `from_dict` reads them back."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _plain(value) for name, value in values.items()}
+
+    @classmethod
+    def from_profile(cls, profile: str | PathLike[str], **explicit: Any) -> DecodingParams:
+        """A profile's parameters by its name or path; explicit ones win, and what they rule out gives way.
+
+        A BadRequest where the profile needs more than parameters: see docs/decoding.md.
+        """
+        from unspool.profiles import load_profile
+
+        return load_profile(profile).params(**explicit)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> DecodingParams:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from unspool.cli import chat, models, run
+from unspool.cli import chat, models, params, profiles, run
 from unspool.errors import UnspoolError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -27,6 +27,8 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("chat")(chat.chat)
 app.add_typer(models.app, name="models")
+app.add_typer(profiles.app, name="profiles")
+app.command("params")(params.show_params)
 
 # typer keeps its own copy of click in newer releases; the class is found through what typer exports.
 _USAGE_ERROR: Any = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

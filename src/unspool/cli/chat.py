@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unspool.cli import options
-from unspool.cli.options import (
-    Context,
-    IgnoreEos,
-    MaxTokens,
-    MinP,
-    Model,
-    Runner,
-    Seed,
-    Stop,
-    Temperature,
-    Threads,
-    TopK,
-    TopP,
-)
+from unspool.cli.decoding import Decoding
+from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli.options import Context, Model, Runner, Threads
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolError
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -37,6 +26,7 @@ if TYPE_CHECKING:
 FENCE = '"""'
 
 
+@with_decoding_options(leave_out=REPORTS)
 def chat(
     model: Model = DEFAULT_MODEL,
     system: Annotated[
@@ -45,14 +35,8 @@ def chat(
     load: Annotated[
         str | None, typer.Option(metavar="FILE", help="Go on with a conversation that /save wrote.")
     ] = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    seed: Seed = None,
-    stop: Stop = None,
-    ignore_eos: IgnoreEos = False,
+    *,
+    decoding: Decoding,
     threads: Threads = None,
     context: Context = None,
     runner: Runner = "native",
@@ -63,16 +47,6 @@ def chat(
     Ctrl-C stops an answer and keeps what was written, Ctrl-D leaves. Through a pipe every line is a
     message or a command, answers go to standard output, and the first error ends the script.
     """
-    typed = options.typed_values(
-        ignore_eos,
-        stop,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-    )
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_session import ChatSession
@@ -80,13 +54,14 @@ def chat(
     from unspool.cli.load import can_chat, load_llm
 
     system = None if system is None else checked(system, "--system")
-    session = ChatSession(model, options.with_defaults(typed), system)
+    session = ChatSession(model, decoding, system)
     if load is not None:
         say(handle(session, f"/load {load}").text, quiet)
-        # What was typed wins over the file.
-        session.params = session.params.replace(**typed)
+        # What was typed wins over the file: a whole profile over all of it.
+        session.decoding = decoding if decoding.shown_profile else session.decoding.setting(**decoding.typed)
         session.system = session.system if system is None else system
-    options.note_unused(session.params, quiet=quiet)
+    for note in session.decoding.notes():
+        say(f"note: {note}", quiet)
     llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
     try:
         if not can_chat(llm):
@@ -146,7 +121,7 @@ def answer(session: ChatSession, llm: LLM, *, quiet: bool) -> None:
             write(event.text)
             if event.finish_reason is not None:
                 print(flush=True)
-                say(figures_line(event), quiet)
+                say(figures_line(event, session.decoding.shown_profile), quiet)
             elif interrupts.is_stopping():
                 print(flush=True)
                 raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from typing import Literal
 from unspool.cli import chat_file
 from unspool.cli.chat_session import ChatSession, expand_path
 from unspool.cli.figures import figures_line
-from unspool.cli.options import with_defaults
+from unspool.cli.param_words import shown
 from unspool.errors import BadRequest
 
 
@@ -53,17 +53,23 @@ def _set(session: ChatSession, argument: str) -> Outcome:
     value = value.strip()
     values = session.params.to_dict()
     if not name:
-        return Outcome("\n".join(f"{key} = {_shown(held)}" for key, held in values.items()))
+        return Outcome("\n".join(f"{key} = {shown(held)}" for key, held in values.items()))
     name = name.replace("-", "_")
     if not value and name in values:
-        return Outcome(f"{name} = {_shown(values[name])}")
+        return Outcome(f"{name} = {shown(values[name])}")
     session.set_param(name, value or "default")  # a name that is not there raises, and suggests the nearest
-    values = session.params.to_dict()
-    # A default that nobody typed needs no excuse.
-    defaults = with_defaults({}).to_dict()
-    unused = [held for held in session.params.unused() if held == name or values[held] != defaults[held]]
-    text = f"{name} = {_shown(values[name])}"
-    return Outcome(text + (f"\nat temperature 0 these change nothing: {', '.join(unused)}" if unused else ""))
+    return Outcome("\n".join([f"{name} = {shown(getattr(session.params, name))}", *session.decoding.notes()]))
+
+
+def _profile(session: ChatSession, argument: str) -> Outcome:
+    if argument:
+        session.use_profile(argument)
+    decoding = session.decoding
+    lines = [f"profile {decoding.profile_label}: {decoding.profile.description}"]
+    if decoding.typed:
+        over = ", ".join(f"{name} = {shown(value)}" for name, value in decoding.typed.items())
+        lines.append(f"set over it: {over} (/set NAME default takes one back)")
+    return Outcome("\n".join([*lines, *decoding.notes()]))
 
 
 def _system(session: ChatSession, argument: str) -> Outcome:
@@ -124,19 +130,16 @@ def _forget(session: ChatSession, argument: str) -> Outcome:
 def _stats(session: ChatSession, _argument: str) -> Outcome:
     if session.last is None:
         return Outcome("no complete answer yet")
+    last = figures_line(session.last, session.decoding.shown_profile)
     return Outcome(
         f"{session.n_answers} complete answer{'' if session.n_answers == 1 else 's'}, "
         f"{session.n_prompt_tokens} prompt and "
-        f"{session.n_completion_tokens} answer tokens\nlast: {figures_line(session.last)}"
+        f"{session.n_completion_tokens} answer tokens\nlast: {last}"
     )
 
 
 def _leave(_session: ChatSession, _argument: str) -> Outcome:
     return Outcome(then="leave")
-
-
-def _shown(value: object) -> str:
-    return "none" if value is None else str(value)
 
 
 def _turns(n: int) -> str:
@@ -153,6 +156,7 @@ class _Command:
 COMMANDS = {
     "help": _Command(_help, "", "this list"),
     "set": _Command(_set, "[NAME [VALUE]]", "show or change decoding parameters; VALUE default resets one"),
+    "profile": _Command(_profile, "[NAME]", "show the profile, or switch to another; what was set stays"),
     "system": _Command(_system, "[TEXT]", "show or change the system message; none removes it"),
     "undo": _Command(_undo, "", "take back the last message and its answer"),
     "retry": _Command(_retry, "", "have the last message answered again"),

@@ -79,7 +79,7 @@ def load(session: ChatSession, path: Path) -> str | None:
     except BadRequest as error:
         raise BadRequest(f"{path}: params: {error}", code="chat_file") from error
     turns = _turns(path, content.get("messages"))
-    session.system, session.params, session.turns = system, checked, turns
+    session.system, session.decoding, session.turns = system, session.decoding.with_params(checked), turns
     return model if model != session.model else None
 
 

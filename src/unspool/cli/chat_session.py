@@ -6,15 +6,16 @@ context that is too long, for example): `/retry` asks again, a new message takes
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unspool.cli.text import number_or_text
+from unspool.cli.decoding import Decoding, refuse_reports
+from unspool.cli.decoding_options import REPORTS
+from unspool.cli.typed import read_value
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -36,17 +37,17 @@ class ChatSession:
     """The state of a chat. Commands live in `chat_commands`, files in `chat_file`, the terminal in `chat`."""
 
     model: str
-    params: DecodingParams
+    decoding: Decoding
     system: str | None = None
     turns: list[Turn] = field(default_factory=list)
-    defaults: DecodingParams = field(init=False)  # what `/set NAME default` restores
     last: Event | None = None  # the final event of the last complete answer
     n_answers: int = 0
     n_prompt_tokens: int = 0  # of all answers
     n_completion_tokens: int = 0
 
-    def __post_init__(self) -> None:
-        self.defaults = self.params
+    @property
+    def params(self) -> DecodingParams:
+        return self.decoding.params
 
     def say(self, text: str) -> None:
         """The user's next message; it takes the place of one that was refused."""
@@ -122,24 +123,16 @@ class ChatSession:
 
     def set_param(self, name: str, value: str) -> None:
         """Change one decoding parameter; `default` restores it. Raises BadRequest and changes nothing."""
-        restored = value == "default"
-        # An unknown name gets None here and is refused by `replace`, which knows the names.
-        parsed = getattr(self.defaults, name, None) if restored else parse_value(name, value)
-        self.params = self.params.replace(**{name: parsed})
+        if value == "default":
+            changed = self.decoding.without(name)
+        else:
+            changed = self.decoding.setting(**{name: read_value(name, value)})
+        refuse_reports(changed.params, REPORTS, "`unspool explain` and `unspool run --json` print it")
+        self.decoding = changed
 
-
-def parse_value(name: str, text: str) -> Any:
-    """A parameter's value as typed: a number, true, false, none, a JSON list or string, or bare text."""
-    if text.lower() in ("none", "true", "false") and name != "stop":
-        return {"none": None, "true": True, "false": False}[text.lower()]
-    if name != "stop" and not isinstance(number := number_or_text(text), str):
-        return number
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    # `/set stop 5` means the text 5; only a list or a quoted string is taken apart.
-    return text if name == "stop" and not isinstance(value, (list, str)) else value
+    def use_profile(self, name: str) -> None:
+        """Go on under another profile; what was typed stays over it. Raises BadRequest."""
+        self.decoding = self.decoding.under(name)
 
 
 def expand_path(text: str) -> Path:

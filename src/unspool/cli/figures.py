@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from unspool.types import Event, Usage
 
 
-def figures_line(event: Event) -> str:
-    """Tokens, time to first token, speeds, reason and seed of a request, from its last event."""
+def figures_line(event: Event, profile: str = "") -> str:
+    """Tokens, time to first token, speeds, reason, seed and profile of a request, from its last event."""
     usage = event.usage
     assert usage is not None, "only the last event has figures"
     parts = [
@@ -21,6 +21,8 @@ def figures_line(event: Event) -> str:
     ]
     if event.seed is not None:
         parts.append(f"seed: {event.seed}")
+    if profile:
+        parts.append(f"profile: {profile}")
     return " | ".join(parts)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
+from unspool.cli.table import print_table
 from unspool.errors import BadRequest, ModelNotFound
 
 app = typer.Typer(help="List, pull, show and remove models.", no_args_is_help=True)
@@ -45,7 +45,7 @@ def list_models(as_json: AsJson = False) -> None:
         table.append(
             (name, _size(int(row["size_bytes"])), str(row["licence"]), installed, str(row["description"]))
         )
-    _print_table(table)
+    print_table(table)
 
 
 @app.command("pull")
@@ -82,7 +82,7 @@ def show(
     if as_json:
         print(json.dumps(facts, indent=2))
         return
-    _print_table([(_label(name), _shown(name, value)) for name, value in facts.items()])
+    print_table([(_label(name), _shown(name, value)) for name, value in facts.items()])
 
 
 @app.command("remove")
@@ -123,23 +123,3 @@ def _shown(name: str, value: Any) -> str:
     if isinstance(value, int):
         return f"{_size(value)} ({value:,} bytes)" if name.endswith("bytes") else f"{value:,}"
     return "unknown" if value is None else str(value)
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """A table on a terminal, the same words in aligned columns for a pipe, where nothing is cut off."""
-    if sys.stdout.isatty():
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-
-        has_head = rows[0][0].isupper()
-        table = Table(box=box.SIMPLE, show_header=has_head, pad_edge=False)
-        for index, head in enumerate(rows[0]):
-            table.add_column(head if has_head else "", overflow="fold", style="bold" if index == 0 else "")
-        for row in rows[has_head:]:
-            table.add_row(*row)
-        Console(markup=False, highlight=False).print(table)
-        return
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

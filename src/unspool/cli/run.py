@@ -10,20 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unspool.cli import options
-from unspool.cli.options import (
-    Context,
-    IgnoreEos,
-    MaxTokens,
-    MinP,
-    Model,
-    Runner,
-    Seed,
-    Stop,
-    Temperature,
-    Threads,
-    TopK,
-    TopP,
-)
+from unspool.cli.decoding import Decoding, refuse_reports
+from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli.options import Context, Model, Runner, Threads
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -34,6 +23,7 @@ if TYPE_CHECKING:
     from unspool.types import Event
 
 
+@with_decoding_options()
 def run(
     prompt: Annotated[
         str | None,
@@ -47,14 +37,8 @@ def run(
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A system message, for the chat template.")
     ] = None,
-    max_tokens: MaxTokens = None,
-    temperature: Temperature = None,
-    top_k: TopK = None,
-    top_p: TopP = None,
-    min_p: MinP = None,
-    seed: Seed = None,
-    stop: Stop = None,
-    ignore_eos: IgnoreEos = False,
+    *,
+    decoding: Decoding,
     threads: Threads = None,
     context: Context = None,
     runner: Runner = "native",
@@ -70,32 +54,24 @@ def run(
     A prompt goes through the model's chat template. With --raw, or when the model has no template, it
     is continued as it stands. One newline at the end of standard input is dropped.
     """
-    typed = options.typed_values(
-        ignore_eos,
-        stop,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-    )
-    params = options.with_defaults(typed)
+    if not as_json:
+        refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     text = read_prompt(prompt)
     system = None if system is None else checked(system, "--system")
-    options.note_unused(params, quiet=quiet)
+    for note in decoding.notes() if not quiet else ():
+        print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
     llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
     try:
-        events, used_template = start(llm, text, raw=raw, system=system, params=params, quiet=quiet)
+        events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
         if as_json:
-            print_json(events, {"model": model, "prompt": text, "chat_template": used_template}, params)
+            print_json(events, {"model": model, "prompt": text, "chat_template": used_template}, decoding)
         else:
-            print_stream(events, quiet=quiet)
+            print_stream(events, decoding, quiet=quiet)
     finally:
         llm.close()
 
@@ -133,7 +109,7 @@ def start(
     return llm.stream_chat(messages, params), True
 
 
-def print_stream(events: Iterable[Event], *, quiet: bool) -> None:
+def print_stream(events: Iterable[Event], decoding: Decoding, *, quiet: bool) -> None:
     """Write text as it becomes final, and a newline after it; figures follow on standard error."""
     from unspool.cli.figures import figures_line
 
@@ -145,10 +121,10 @@ def print_stream(events: Iterable[Event], *, quiet: bool) -> None:
         if event.error is not None:
             raise event.error
         if not quiet:
-            print(figures_line(event), file=sys.stderr)
+            print(figures_line(event, decoding.shown_profile), file=sys.stderr)
 
 
-def print_json(events: Iterable[Event], asked: dict[str, Any], params: DecodingParams) -> None:
+def print_json(events: Iterable[Event], asked: dict[str, Any], decoding: Decoding) -> None:
     from unspool.cli.figures import usage_dict
 
     heard = list(events)
@@ -164,4 +140,5 @@ def print_json(events: Iterable[Event], asked: dict[str, Any], params: DecodingP
         "seed": last.seed,
         "usage": usage_dict(last.usage),
     }
-    print(json.dumps(asked | answer | {"params": params.to_dict()}, ensure_ascii=False))
+    how = {"profile": decoding.profile_label, "params": decoding.params.to_dict()}
+    print(json.dumps(asked | answer | how, ensure_ascii=False))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -93,6 +94,13 @@ def fake_llm(monkeypatch: pytest.MonkeyPatch) -> FakeLLM:
 
     monkeypatch.setattr(load, "load_llm", load_llm)
     return fake
+
+
+@pytest.fixture(autouse=True)
+def config_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Where the user's profiles would lie: empty, whoever runs the tests."""
+    monkeypatch.setenv("UNSPOOL_CONFIG", str(tmp_path / "config"))
+    return tmp_path / "config"
 
 
 @dataclass

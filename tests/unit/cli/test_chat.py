@@ -8,8 +8,8 @@ import pytest
 
 from unspool.cli import chat, main
 from unspool.cli.chat_session import ChatSession, Turn
+from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow
-from unspool.params import DecodingParams
 from unspool.types import Event
 
 
@@ -99,9 +99,25 @@ def test_decoding_options_given_beside_load_win_over_the_file(unspool, fake_llm,
     assert messages[0] == {"role": "system", "content": "New."}
 
 
+def test_a_profile_given_beside_load_takes_the_place_of_the_files_parameters(
+    unspool, fake_llm, tmp_path: Path
+) -> None:
+    path = tmp_path / "chat.json"
+    unspool("chat", "--temperature", "0.3", stdin=f"Hi\n/save {path}\n".encode())
+    ran = unspool("chat", "--load", str(path), "--profile", "creative", stdin=b"More\n")
+    params = fake_llm.chats[1][1]
+    assert (params.temperature, params.presence_penalty) == (1, 0.6)
+    assert "profile: creative" in ran.err
+
+
+def test_reports_are_no_options_of_a_chat(unspool, fake_llm) -> None:
+    assert "No such option" in unspool("chat", "--logprobs", "3").err
+    assert "set by this command" in unspool("chat", "--set", "trace=true").err
+
+
 @pytest.fixture
 def session() -> ChatSession:
-    return ChatSession("m", DecodingParams())
+    return ChatSession("m", Decoding.of())
 
 
 def test_at_a_terminal_an_error_is_shown_and_the_chat_goes_on(session, fake_llm, capsys) -> None:

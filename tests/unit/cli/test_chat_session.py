@@ -7,14 +7,14 @@ import pytest
 
 from unspool.cli import chat_file
 from unspool.cli.chat_commands import COMMANDS, handle
-from unspool.cli.chat_session import ChatSession, Turn, parse_value
+from unspool.cli.chat_session import ChatSession, Turn
+from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, UnspoolError
-from unspool.params import DecodingParams
 
 
 @pytest.fixture
 def session() -> ChatSession:
-    return ChatSession("some-model", DecodingParams(temperature=0.8, top_p=0.9))
+    return ChatSession("some-model", Decoding.of())
 
 
 def talk(session: ChatSession, llm, text: str) -> str:
@@ -140,6 +140,8 @@ def test_clear_keeps_the_system_message_and_the_parameters(session, fake_llm) ->
         ("/set stop_token_ids [1, 2]", "stop_token_ids", (1, 2)),
         ("/set temperature default", "temperature", 0.8),
         ("/set stop default", "stop", ()),
+        ("/set mirostat 2", "mirostat", 2),  # the profile's top_p gives way
+        ("/set logit_bias 42=-5", "logit_bias", ((42, -5.0),)),
     ],
 )
 def test_set_changes_any_parameter(session, line: str, name: str, value: object) -> None:
@@ -155,7 +157,7 @@ def test_set_alone_shows_all_and_with_a_name_shows_one(session) -> None:
 
 
 def test_set_says_what_was_typed_and_cannot_matter(session) -> None:
-    assert handle(session, "/set temperature 0").text == "temperature = 0.0"  # top_p is the default
+    assert handle(session, "/set temperature 0").text == "temperature = 0"  # top_p is the default
     assert "change nothing: top_p" in handle(session, "/set top_p 0.9").text
     handle(session, "/set temperature 1")
     handle(session, "/set top_p 0.5")
@@ -173,6 +175,10 @@ def test_set_says_what_was_typed_and_cannot_matter(session) -> None:
         ("/set tempreture", "temperature"),
         ("/set tempreture default", "temperature"),
         ("/set top_k 1.5", "top_k must be a whole number"),
+        ("/set replace default", "no parameter 'replace'"),
+        ("/set logprobs 3", "unspool run --json"),
+        ("/profile chatt", "did you mean 'chat'"),
+        ("/profile json", "needs a JSON schema"),
         ("/nonsense", "/help lists them"),
         ("/undu", "did you mean /undo?"),
         ("/undo now", "/undo takes nothing"),
@@ -223,12 +229,31 @@ def test_exit_leaves(session, line: str) -> None:
     assert handle(session, line).then == "leave"
 
 
-def test_values_are_numbers_words_or_text() -> None:
-    assert parse_value("x", "1e-1") == 0.1
-    assert parse_value("x", ".5") == 0.5
-    assert parse_value("stop", "5") == "5"
-    assert parse_value("x", "False") is False
-    assert parse_value("stop", "true") == "true"
+def test_another_profile_goes_under_what_was_set(session) -> None:
+    handle(session, "/set top_k 7")
+    text = handle(session, "/profile creative").text
+    assert text.startswith("profile creative: Stories")
+    assert "set over it: top_k = 7" in text
+    assert (session.params.presence_penalty, session.params.top_k) == (0.6, 7)
+    handle(session, "/set presence_penalty 0")
+    handle(session, "/set presence_penalty default")
+    assert session.params.presence_penalty == 0.6
+    assert handle(session, "/profile").text.startswith("profile creative: ")
+
+
+def test_a_profile_that_samples_instead_of_searching_says_so(session) -> None:
+    assert "beam search" in handle(session, "/profile summarise").text
+
+
+def test_a_loaded_chat_has_its_own_parameters_over_the_profile(session, tmp_path: Path) -> None:
+    handle(session, "/profile creative")
+    handle(session, "/set mirostat 2")
+    chat_file.save(session, tmp_path / "chat")
+    other = ChatSession("some-model", Decoding.of())
+    handle(other, f"/load {tmp_path / 'chat'}")
+    assert other.params == session.params
+    handle(other, "/set mirostat default")
+    assert other.params.mirostat == 0
 
 
 def test_what_is_saved_is_loaded_again(session, fake_llm, tmp_path: Path) -> None:
@@ -239,7 +264,7 @@ def test_what_is_saved_is_loaded_again(session, fake_llm, tmp_path: Path) -> Non
     path = tmp_path / "my chat.json"
     assert handle(session, f"/save {path}").text == f"saved 1 turn to {path}"
     assert [p.name for p in tmp_path.iterdir()] == ["my chat.json"]
-    other = ChatSession("some-model", DecodingParams())
+    other = ChatSession("some-model", Decoding.of("factual"))
     said = handle(other, f"/load {path}").text
     assert said == f"loaded 1 turn from {path}, with the system message and parameters"
     assert (other.turns, other.system, other.params) == (session.turns, session.system, session.params)
@@ -248,7 +273,7 @@ def test_what_is_saved_is_loaded_again(session, fake_llm, tmp_path: Path) -> Non
 def test_a_message_that_waits_is_saved_too(session, tmp_path: Path) -> None:
     handle(session, "Hi")
     chat_file.save(session, tmp_path / "c")
-    other = ChatSession("another-model", DecodingParams())
+    other = ChatSession("another-model", Decoding.of("factual"))
     assert chat_file.load(other, tmp_path / "c") == "some-model"
     assert other.turns == [Turn("Hi", None)]
     assert "another-model goes on" in handle(other, f"/load {tmp_path / 'c'}").text
@@ -335,7 +360,3 @@ def test_an_interrupted_save_leaves_no_half_file(session, tmp_path: Path, monkey
     with pytest.raises(KeyboardInterrupt):
         chat_file.save(session, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_value_nested_past_all_depth_is_text() -> None:
-    assert parse_value("stop", "[" * 100_000) == "[" * 100_000

@@ -1,0 +1,103 @@
+"""How a command decodes: a profile, what was typed over it, and the parameters that come of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from unspool.errors import BadRequest
+
+if TYPE_CHECKING:
+    from unspool.params import DecodingParams
+    from unspool.profiles import Profile
+
+DEFAULT_PROFILE: Final = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """A profile and the values over it. Make one with `of`, which checks them."""
+
+    profile: Profile
+    typed: Mapping[str, Any]  # parameter to value; these win
+    params: DecodingParams  # the effective parameters
+    gave_way: tuple[str, ...]  # parameters of the profile that what was typed rules out
+
+    @classmethod
+    def of(cls, profile: str = DEFAULT_PROFILE, typed: Mapping[str, Any] | None = None) -> Decoding:
+        """Raises BadRequest."""
+        from unspool.profiles import load_profile
+
+        return cls._over(load_profile(profile), typed or {})
+
+    @classmethod
+    def _over(cls, profile: Profile, typed: Mapping[str, Any]) -> Decoding:
+        from unspool.profiles import effective
+
+        merged = effective(profile, typed)
+        return cls(profile, dict(typed), merged.params, merged.gave_way)
+
+    def setting(self, **values: Any) -> Decoding:
+        """The same with more values typed."""
+        return self._over(self.profile, {**self.typed, **values})
+
+    def without(self, name: str) -> Decoding:
+        """The same without what was typed for one parameter: the profile's value again."""
+        if name not in self.params.to_dict():
+            return self.setting(**{name: None})  # raises, and names the nearest
+        return self._over(self.profile, {key: value for key, value in self.typed.items() if key != name})
+
+    def under(self, profile: str) -> Decoding:
+        """What was typed over another profile."""
+        return Decoding.of(profile, self.typed)
+
+    def with_params(self, params: DecodingParams) -> Decoding:
+        """Exactly these parameters: what differs from the profile counts as typed."""
+        own, wanted = self._over(self.profile, {}).params.to_dict(), params.to_dict()
+        typed = {name: value for name, value in wanted.items() if value != own[name]}
+        if (decoding := self._over(self.profile, typed)).params == params:
+            return decoding
+        return self._over(self.profile, wanted)
+
+    @property
+    def is_default(self) -> bool:
+        return self.profile.name == DEFAULT_PROFILE
+
+    @property
+    def profile_label(self) -> str:
+        """The profile as reports name it: shipped ones by name, others by their file."""
+        return self.profile.name if self.profile.is_shipped else str(self.profile.path)
+
+    @property
+    def shown_profile(self) -> str:
+        """The profile for a line of figures; empty where nobody chose one."""
+        return self.profile_label if not (self.is_default and self.profile.is_shipped) else ""
+
+    def notes(self) -> list[str]:
+        """What the user should know before the answer, a line each."""
+        from unspool.profiles.needs import described, replaced
+
+        notes = [
+            f"profile {self.profile.name} is meant for {described(need)}, which unspool does not have yet; "
+            "it samples instead"
+            for need in replaced(self.profile)
+        ]
+        if self.gave_way and not self.is_default:
+            notes.append(
+                f"beside what was typed, these of profile {self.profile.name} do not apply: "
+                + ", ".join(self.gave_way)
+            )
+        if unused := self.params.unused():
+            why = "at temperature 0" if self.params.is_greedy else "without the parameter they belong to,"
+            notes.append(f"{why} these change nothing: {', '.join(unused)}")
+        return notes
+
+
+def refuse_reports(params: DecodingParams, names: tuple[str, ...], way_out: str) -> None:
+    """Refuse parameters that ask for a report where none is printed. Raises BadRequest."""
+    for name in names:
+        if getattr(params, name) not in (None, False):
+            raise BadRequest(
+                f"{name} asks for a report that is not printed here; {way_out}", code="no_report"
+            )

@@ -1,0 +1,144 @@
+"""Every decoding parameter as an option: a decorator writes them into a command's signature.
+
+The ones in COMMON stand in the command's --help; the others work as well, and `unspool params` lists
+them all. Nothing is left out, and nothing is said twice: names, ranges and meanings come from
+DecodingParams.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Final, get_type_hints
+
+import typer
+
+from unspool.cli.decoding import DEFAULT_PROFILE, Decoding
+from unspool.cli.param_words import DEFAULTS, FLAGS, IDS, TEXTS, meaning, metavar, shown
+from unspool.cli.typed import option, read_assignments, read_option
+from unspool.errors import BadRequest
+
+_HOW: Final = "Decoding (`unspool params` has all parameters)"
+_ENDS: Final = "Where it ends"
+
+# Shown by --help, with the panel that they stand in.
+COMMON: Final = {
+    "temperature": _HOW,
+    "top_k": _HOW,
+    "top_p": _HOW,
+    "min_p": _HOW,
+    "typical_p": _HOW,
+    "top_n_sigma": _HOW,
+    "xtc_probability": _HOW,
+    "mirostat": _HOW,
+    "repetition_penalty": _HOW,
+    "frequency_penalty": _HOW,
+    "presence_penalty": _HOW,
+    "dry_multiplier": _HOW,
+    "bad_words": _HOW,
+    "logit_bias": _HOW,
+    "order": _HOW,
+    "seed": _HOW,
+    "max_tokens": _ENDS,
+    "min_tokens": _ENDS,
+    "stop": _ENDS,
+    "stop_regex": _ENDS,
+    "ignore_eos": _ENDS,
+    "deadline_s": _ENDS,
+}
+REPORTS: Final = ("logprobs", "prompt_logprobs", "trace")
+_DEFAULT_WORDS: Final = {  # where the default of DecodingParams is not what a command has
+    "temperature": "0.8, from the profile",
+    "top_p": "0.9, from the profile",
+    "seed": "fresh, and reported at the end",
+}
+
+
+def with_decoding_options(
+    *, default_profile: str = DEFAULT_PROFILE, leave_out: tuple[str, ...] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace a command's parameter `decoding` by --profile, --set and one option a parameter.
+
+    The command gets a Decoding. `leave_out` names parameters that the command sets itself.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        names = [name for name in DEFAULTS if name not in leave_out]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> None:
+            profile, assignments = given.pop("profile"), given.pop("assignments")
+            typed = {
+                name: read_option(name, value)
+                for name in names
+                if (value := given.pop(name)) is not None and value != []
+            }
+            for name, value in read_assignments(assignments or ()).items():
+                if name in typed:
+                    raise BadRequest(
+                        f"{option(name)} and --set {name} were both given; keep one", code="bad_set"
+                    )
+                if name in leave_out:
+                    raise BadRequest(f"{name} is set by this command itself; leave it out", code="bad_set")
+                typed[name] = value
+            command(**given, decoding=Decoding.of(profile or default_profile, typed))
+
+        signature = inspect.signature(command)
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for parameter in signature.parameters.values():
+            if parameter.name == "decoding":
+                parameters += _options(names, default_profile)
+            else:
+                parameters.append(
+                    parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+                )
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+        return run
+
+    return decorate
+
+
+def _options(names: list[str], default_profile: str) -> list[inspect.Parameter]:
+    profile = typer.Option(
+        metavar="NAME|FILE",
+        help="Take the parameters of a profile (see `unspool profiles list`); typed ones win. "
+        f"[default: {default_profile}]",
+        rich_help_panel=_HOW,
+    )
+    assignments = typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Set any decoding parameter; may be repeated. Lists are JSON: --set 'stop=[]'.",
+        rich_help_panel=_HOW,
+    )
+    options = [
+        _parameter("profile", Annotated[str | None, profile]),
+        _parameter("assignments", Annotated[list[str] | None, assignments]),
+    ]
+    common = [name for name in COMMON if name in names]
+    return options + [_option(name) for name in [*common, *(n for n in names if n not in COMMON)]]
+
+
+def _option(name: str) -> inspect.Parameter:
+    default = _DEFAULT_WORDS.get(name) or shown(DEFAULTS[name])
+    repeatable = name in TEXTS or name in IDS or name == "logit_bias"
+    is_flag = name in FLAGS
+    told = typer.Option(
+        f"{option(name)}/--no-{option(name)[2:]}" if is_flag else option(name),
+        metavar=None if is_flag else metavar(name),
+        help=meaning(name)
+        + (" May be repeated." if repeatable else "")
+        + ("" if is_flag or repeatable else f" [default: {default}]"),
+        rich_help_panel=COMMON.get(name),
+        hidden=name not in COMMON,
+        show_default=False,
+    )
+    kind: Any = bool | None if is_flag else list[str] | None if repeatable else str | None
+    return _parameter(name, Annotated[kind, told])
+
+
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
