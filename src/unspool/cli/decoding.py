@@ -25,11 +25,18 @@ class Decoding:
     gave_way: tuple[str, ...]  # parameters of the profile that what was typed rules out
 
     @classmethod
-    def of(cls, profile: str = DEFAULT_PROFILE, typed: Mapping[str, Any] | None = None) -> Decoding:
-        """Raises BadRequest."""
+    def of(
+        cls,
+        profile: str = DEFAULT_PROFILE,
+        typed: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> Decoding:
+        """`defaults` hold where neither the profile nor what was typed says anything. Raises BadRequest."""
         from unspool.profiles import load_profile
 
-        return cls._over(load_profile(profile), typed or {})
+        found = load_profile(profile)
+        left = {name: value for name, value in (defaults or {}).items() if name not in found.settings}
+        return cls._over(found, {**left, **(typed or {})})
 
     @classmethod
     def _over(cls, profile: Profile, typed: Mapping[str, Any]) -> Decoding:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -48,6 +48,7 @@ COMMON: Final = {
     "deadline_s": _ENDS,
 }
 REPORTS: Final = ("logprobs", "prompt_logprobs", "trace")
+_NO_DEFAULTS: Final[Mapping[str, Any]] = {}
 _DEFAULT_WORDS: Final = {  # where the default of DecodingParams is not what a command has
     "temperature": "0.8, from the profile",
     "top_p": "0.9, from the profile",
@@ -56,11 +57,12 @@ _DEFAULT_WORDS: Final = {  # where the default of DecodingParams is not what a c
 
 
 def with_decoding_options(
-    *, default_profile: str = DEFAULT_PROFILE, leave_out: tuple[str, ...] = ()
+    *, leave_out: tuple[str, ...] = (), defaults: Mapping[str, Any] = _NO_DEFAULTS
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace a command's parameter `decoding` by --profile, --set and one option a parameter.
 
-    The command gets a Decoding. `leave_out` names parameters that the command sets itself.
+    The command gets a Decoding. `leave_out` names parameters that the command sets itself; `defaults` has
+    its own values for what is neither typed nor in the profile.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -82,14 +84,14 @@ def with_decoding_options(
                 if name in leave_out:
                     raise BadRequest(f"{name} is set by this command itself; leave it out", code="bad_set")
                 typed[name] = value
-            command(**given, decoding=Decoding.of(profile or default_profile, typed))
+            command(**given, decoding=Decoding.of(profile or DEFAULT_PROFILE, typed, defaults))
 
         signature = inspect.signature(command)
         hints = get_type_hints(command, include_extras=True)
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
             if parameter.name == "decoding":
-                parameters += _options(names, default_profile)
+                parameters += _options(names, defaults)
             else:
                 parameters.append(
                     parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
@@ -101,11 +103,11 @@ def with_decoding_options(
     return decorate
 
 
-def _options(names: list[str], default_profile: str) -> list[inspect.Parameter]:
+def _options(names: list[str], defaults: Mapping[str, Any]) -> list[inspect.Parameter]:
     profile = typer.Option(
         metavar="NAME|FILE",
         help="Take the parameters of a profile (see `unspool profiles list`); typed ones win. "
-        f"[default: {default_profile}]",
+        f"[default: {DEFAULT_PROFILE}]",
         rich_help_panel=_HOW,
     )
     assignments = typer.Option(
@@ -119,11 +121,11 @@ def _options(names: list[str], default_profile: str) -> list[inspect.Parameter]:
         _parameter("assignments", Annotated[list[str] | None, assignments]),
     ]
     common = [name for name in COMMON if name in names]
-    return options + [_option(name) for name in [*common, *(n for n in names if n not in COMMON)]]
+    return options + [_option(name, defaults) for name in [*common, *(n for n in names if n not in COMMON)]]
 
 
-def _option(name: str) -> inspect.Parameter:
-    default = _DEFAULT_WORDS.get(name) or shown(DEFAULTS[name])
+def _option(name: str, defaults: Mapping[str, Any]) -> inspect.Parameter:
+    default = _DEFAULT_WORDS.get(name) or shown(defaults.get(name, DEFAULTS[name]))
     repeatable = name in TEXTS or name in IDS or name == "logit_bias"
     is_flag = name in FLAGS
     told = typer.Option(

@@ -149,6 +149,14 @@ def test_what_was_typed_rules_out_values_of_the_profile_and_this_is_said(unspool
     assert (ran.exit_code, "note" in ran.err) == (0, False)
 
 
+def test_a_commands_own_default_yields_to_profile_and_options(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("max_tokens = 9\n")
+    assert Decoding.of(defaults={"max_tokens": 32}).params.max_tokens == 32
+    assert Decoding.of(str(mine), defaults={"max_tokens": 32}).params.max_tokens == 9
+    assert Decoding.of(str(mine), {"max_tokens": 5}, {"max_tokens": 32}).params.max_tokens == 5
+
+
 def test_the_figures_name_the_profile_that_was_chosen(unspool, fake_llm, tmp_path: Path) -> None:
     assert "profile" not in unspool("run", "Hi").err
     assert unspool("run", "Hi", "--profile", "chat").err.rstrip().endswith("| profile: chat")
