@@ -1,8 +1,9 @@
 """How engines read the same parameters differently, where the order alone does not say it.
 
-A preset of `order` takes that engine's conventions with it; a list of stages is read by our own. Stages ask
-for the rule and never for the engine. What each preset reproduces, and what it does not, is said at its line
-of `CONVENTIONS`; tests/unit/logits/test_presets_against_engines.py holds the first against recorded values.
+A preset of `order` takes that engine's conventions with it; a list of stages is read by our own, or by those
+of the preset that it begins with. Stages ask for the rule and never for the engine. What each preset
+reproduces, and what it does not, is said at its line of `CONVENTIONS`;
+tests/unit/logits/test_presets_against_engines.py holds the first against recorded values.
 
 The same in every preset: masses and shares are compared with a slack of 1e-6, which the engines' float32
 decides by chance; equal logits are ordered by token id, where the engines leave the order to their sort;
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from unspool.param_conflicts import preset_of
 from unspool.params import DecodingParams
 
 Scope = Literal["all", "prompt", "output"]
@@ -72,8 +74,8 @@ CONVENTIONS: Final[Mapping[str, Conventions]] = {
 
 
 def conventions_of(params: DecodingParams) -> Conventions:
-    """Those of the preset that `order` names; an order written out is read by our own."""
-    return CONVENTIONS[params.order if isinstance(params.order, str) else "unspool"]
+    """Those of the preset that `order` names; an order written out without one is read by our own."""
+    return CONVENTIONS[preset_of(params.order)]
 
 
 def scope_of(penalty: str, params: DecodingParams) -> Scope:

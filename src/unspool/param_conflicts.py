@@ -93,11 +93,18 @@ def stages_of(order: str | Sequence[str]) -> tuple[str, ...]:
     """The stages that an order names, groups written out."""
     if isinstance(order, str):
         return ORDERS[order]
-    return tuple(stage for name in order for stage in GROUPS.get(name, (name,)))
+    names = order[1:] if order and order[0] in ORDERS else order
+    return tuple(stage for name in names for stage in GROUPS.get(name, (name,)))
+
+
+def preset_of(order: str | Sequence[str]) -> str:
+    """The preset by whose conventions an order is read: the one that it names, alone or before its stages."""
+    first = order if isinstance(order, str) else next(iter(order), "unspool")
+    return first if first in ORDERS else "unspool"
 
 
 def checked_order(order: object) -> str | tuple[str, ...]:
-    """A preset's name, or names of stages, each at most once. Raises BadRequest."""
+    """A preset's name, or stages, each at most once, with a preset's name before them or without."""
     if isinstance(order, str):
         if order not in ORDERS:
             raise BadRequest(
@@ -110,7 +117,8 @@ def checked_order(order: object) -> str | tuple[str, ...]:
         raise BadRequest(f"order must be a name or a list of stages, got {brief(order)}", code="bad_order")
     names: list[str] = []
     for name in order:
-        if name not in STAGES and name not in GROUPS:
+        is_preset = isinstance(name, str) and name in ORDERS and not names
+        if not is_preset and (not isinstance(name, str) or (name not in STAGES and name not in GROUPS)):
             raise BadRequest(
                 f"order holds {brief(name)}; the stages are {', '.join(dict.fromkeys([*GROUPS, *STAGES]))}",
                 code="bad_order",

@@ -138,7 +138,8 @@ class DecodingParams:
     min_tokens      write at least so many tokens: before, no end-of-sequence id is chosen, and no stop or
                     loop ends the writing (a deadline and max_tokens do); 0 is off
     order           the order of penalties, bias, temperature and truncation: a list of their names, or
-                    "unspool", "vllm", "llama.cpp" or "transformers", which also take that engine's rules
+                    "unspool", "vllm", "llama.cpp" or "transformers", which also take that engine's rules;
+                    a list that begins with one of these takes its rules and has its own order
     logprobs        report log-probabilities of each chosen token and of the k likeliest; None is off
     prompt_logprobs  the same for the prompt's tokens
     trace           report what each stage did to each token's candidates

@@ -10,7 +10,7 @@ from unspool.conventions import (
     penalty_window_of,
     scope_of,
 )
-from unspool.param_conflicts import ORDERS
+from unspool.param_conflicts import ORDERS, PENALTIES, TEMPERATURES, stages_of
 from unspool.params import DecodingParams
 
 
@@ -22,6 +22,13 @@ def test_every_order_has_its_conventions():
 
 def test_an_order_written_out_is_read_by_our_own_conventions():
     assert conventions_of(DecodingParams(order=["top_k", "temperature"])) == Conventions()
+
+
+def test_an_order_written_out_after_a_presets_name_is_read_by_the_presets_conventions():
+    params = DecodingParams(order=["llama.cpp", "temperature", "penalties", "top_k"], top_k=3)
+    assert conventions_of(params) is CONVENTIONS["llama.cpp"]
+    assert stages_of(params.order) == (*TEMPERATURES, *PENALTIES, "top_k")
+    assert penalty_window_of(params) == 64
 
 
 def test_penalties_look_at_what_the_preset_looks_at():
