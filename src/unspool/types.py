@@ -50,6 +50,7 @@ class Request:
 
     prompt_ids: tuple[int, ...]
     params: DecodingParams
+    template_positions: frozenset[int] = frozenset()  # of the prompt, written by a chat template; when asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,17 @@ class ToyVocabulary:
     def token_bytes(self, token_id: int) -> bytes:
         return b"" if token_id in self.eos_ids else self.tokens[token_id]
 
+    def encode(self, text: str, *, add_bos: bool = True) -> list[int]:
+        """The longest token that goes on with the text, again and again; bytes without one are left out."""
+        data, ids = text.encode(), []
+        while data:
+            fits = [i for i, token in enumerate(self.tokens) if i not in self.eos_ids and token]
+            fits = [i for i in fits if data.startswith(self.tokens[i])]
+            best = max(fits, key=lambda i: len(self.tokens[i]), default=None)
+            ids += [] if best is None else [best]
+            data = data[1 if best is None else len(self.tokens[best]) :]
+        return ids
+
     def token_text(self, token_id: int) -> str:
         return self.tokens[token_id].decode("utf-8", "backslashreplace")
 

@@ -23,6 +23,10 @@ class Vocabulary(Protocol):
         """What the token adds to the text; nothing for control tokens."""
         ...
 
+    def encode(self, text: str, *, add_bos: bool = True) -> list[int]:
+        """Ids of a text from its beginning; what looks like a control token in it is plain text."""
+        ...
+
     def token_text(self, token_id: int) -> str:
         """For display: control tokens by name, bytes that are no character as \\xe4."""
         ...

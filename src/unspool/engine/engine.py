@@ -7,7 +7,7 @@ from time import perf_counter
 
 from unspool.engine import commit
 from unspool.engine.detokenize import Vocabulary
-from unspool.engine.rules import rules_of
+from unspool.engine.rules import check_range, rules_of
 from unspool.engine.scheduler import Limits, Scheduler
 from unspool.engine.step import run_step
 from unspool.engine.task import Clock, Phase, Task
@@ -64,7 +64,7 @@ class Engine:
         Raises ContextOverflow, CapacityError or BadRequest for what can never run.
         """
         self._require_open()
-        self._check_ids(request)
+        self._check_prompt(request)
         n_prompt = len(request.prompt_ids)
         n_room = self.context_length - n_prompt
         if n_room < 1:
@@ -74,6 +74,12 @@ class Engine:
                 "has room"
             )
         params = request.params
+        rules = rules_of(
+            params,
+            self.vocabulary,
+            n_vocab=self._n_vocab,
+            template_positions=request.template_positions,
+        )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
         search: Search = Sample()
         # The last token chosen is never fed, so it needs no place in the cache.
@@ -86,7 +92,6 @@ class Engine:
         request_id = self._n_added
         self._n_added += 1
         seed = fresh_seed() if params.seed is None else params.seed
-        rules = rules_of(params, self.vocabulary)
         task = Task(request_id, request, rules, seed, search, n_new_max, n_pages_max, Clock(self._clock()))
         commit.plant(task, self.pool, self.runner.page_size, self.vocabulary)
         self._tasks[request_id] = task
@@ -145,16 +150,10 @@ class Engine:
         self._is_closed = True
         self.runner.close()
 
-    def _check_ids(self, request: Request) -> None:
+    def _check_prompt(self, request: Request) -> None:
         if not request.prompt_ids:
             raise BadRequest("the prompt has no tokens; give at least one", code="empty_prompt")
-        for name, ids in (("prompt", request.prompt_ids), ("stop_token_ids", request.params.stop_token_ids)):
-            if ids and not (min(ids) >= 0 and max(ids) < self._n_vocab):
-                wrong = next(i for i in ids if not 0 <= i < self._n_vocab)
-                raise BadRequest(
-                    f"{name} holds the token id {wrong}; this model's ids are [0, {self._n_vocab})",
-                    code="bad_token_id",
-                )
+        check_range("prompt", request.prompt_ids, self._n_vocab)
 
     def _end_late(self) -> list[Event]:
         """End the requests whose deadline has passed, in the queue too."""
