@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from unspool.logits.masks import MASKS
 from unspool.logits.orders import PIPELINE
+from unspool.param_conflicts import TEMPERATURES, TRUNCATION
 from unspool.params import DecodingParams
 from unspool.rules import Rules
 from unspool.types import Row
@@ -170,6 +171,16 @@ class TestStage:
     def test_is_inactive_for_default_and_for_greedy_parameters(self, stage):
         assert not stage.is_active(DecodingParams())
         assert not stage.is_active(DecodingParams(temperature=0))
+
+    def test_is_inactive_at_temperature_zero_when_it_shapes_or_cuts(self, stage):
+        if stage.name in (*TEMPERATURES, *TRUNCATION, "mirostat", "adaptive"):
+            assert not any(stage.is_active(p.replace(temperature=0)) for p in ACTIVE[stage.name])
+
+    def test_works_on_the_largest_vocabularies(self, stage):
+        z = np.random.default_rng(0).normal(size=(1, 262_144)).astype(np.float32)
+        result = stage.apply(z, [row(ACTIVE[stage.name][1])])
+        assert (result > -np.inf).any()
+        assert not np.isnan(result).any()
 
     @given(seed=st.integers(0, 2**32 - 1))
     def test_does_not_write_to_its_input(self, stage, seed):
