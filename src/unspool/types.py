@@ -78,7 +78,7 @@ class TokenLogprob:
 
     token_id: int
     text: str  # for display: control tokens by name, bytes that are no character as \xe4
-    data: bytes  # what the token adds to the text
+    token_bytes: bytes  # what the token adds to the text
     logprob: float  # the model's own, before anything
     logprob_final: float | None  # among the survivors of the last stage, -inf for others; None in a prompt
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from unspool.cli import chat, models, params, profiles, run
+from unspool.cli import chat, explain, models, params, profiles, run
 from unspool.errors import UnspoolError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("explain")(explain.explain)
 app.command("chat")(chat.chat)
 app.add_typer(models.app, name="models")
 app.add_typer(profiles.app, name="profiles")

@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from unspool.params import DecodingParams
     from unspool.types import Event
 
+Prompt = Annotated[
+    str | None,
+    typer.Argument(metavar="PROMPT", help="What to ask. Left out or '-': read from standard input."),
+]
+Raw = Annotated[
+    bool, typer.Option("--raw", help="Continue the text as it stands, without the model's chat template.")
+]
+System = Annotated[str | None, typer.Option(metavar="TEXT", help="A system message, for the chat template.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")]
+
 
 @with_decoding_options()
 def run(
-    prompt: Annotated[
-        str | None,
-        typer.Argument(metavar="PROMPT", help="What to ask. Left out or '-': read from standard input."),
-    ] = None,
+    prompt: Prompt = None,
     model: Model = DEFAULT_MODEL,
-    raw: Annotated[
-        bool,
-        typer.Option("--raw", help="Continue the text as it stands, without the model's chat template."),
-    ] = False,
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A system message, for the chat template.")
-    ] = None,
+    raw: Raw = False,
+    system: System = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
     context: Context = None,
     runner: Runner = "native",
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
-    ] = False,
+    quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object with text, token ids, usage and parameters.")
     ] = False,
@@ -126,6 +126,7 @@ def print_stream(events: Iterable[Event], decoding: Decoding, *, quiet: bool) ->
 
 def print_json(events: Iterable[Event], asked: dict[str, Any], decoding: Decoding) -> None:
     from unspool.cli.figures import usage_dict
+    from unspool.cli.report_json import reports_of
 
     heard = list(events)
     last = heard[-1]
@@ -141,4 +142,4 @@ def print_json(events: Iterable[Event], asked: dict[str, Any], decoding: Decodin
         "usage": usage_dict(last.usage),
     }
     how = {"profile": decoding.profile_label, "params": decoding.params.to_dict()}
-    print(json.dumps(asked | answer | how, ensure_ascii=False))
+    print(json.dumps(asked | answer | reports_of(heard, decoding.params) | how, ensure_ascii=False))

@@ -61,7 +61,7 @@ def test_logprobs_are_the_log_softmax_of_the_model_s_own_logits():
         assert found.rank == 1 + np.count_nonzero(expected > expected[token_id])
         assert [e.token_id for e in found.top] == np.argsort(-expected, kind="stable")[:3].tolist()
         assert [e.logprob for e in found.top] == pytest.approx(np.sort(expected)[::-1][:3], abs=1e-13)
-        assert found.token.data == LETTERS.token_bytes(token_id)
+        assert found.token.token_bytes == LETTERS.token_bytes(token_id)
         assert found.token.text == LETTERS.token_text(token_id)
         sequence.append(token_id)
 

@@ -24,7 +24,7 @@ def survivors(*ids, logits):
 def test_raw_and_final_stand_side_by_side_and_are_labelled():
     z = np.log(np.array([0.1, 0.2, 0.3, 0.4], dtype="f4"))
     found = choice_logprobs(z, survivors(1, 3, logits=[math.log(0.25), math.log(0.75)]), 1, 2, spell)
-    assert (found.token.token_id, found.token.text, found.token.data) == (1, "t1", b"\x01")
+    assert (found.token.token_id, found.token.text, found.token.token_bytes) == (1, "t1", b"\x01")
     assert math.exp(found.token.logprob) == pytest.approx(0.2)
     assert math.exp(found.token.logprob_final) == pytest.approx(0.25)
     assert [entry.token_id for entry in found.top] == [3, 2]

@@ -1,0 +1,160 @@
+"""`unspool explain`: an answer token by token, with what each stage did to the candidates."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from unspool.cli import options
+from unspool.cli.decoding import Decoding, refuse_reports
+from unspool.cli.decoding_options import with_decoding_options
+from unspool.cli.options import Context, Model, Runner, Threads
+from unspool.cli.run import Prompt, Quiet, Raw, System, print_json, read_prompt, start
+from unspool.cli.text import checked
+from unspool.errors import BadRequest
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from unspool.types import Event
+
+MAX_TOKENS: Final = 32  # unless more are asked for: each is a line to read
+
+
+@with_decoding_options(leave_out=("trace", "include_stop"), defaults={"max_tokens": MAX_TOKENS})
+def explain(
+    prompt: Prompt = None,
+    model: Model = DEFAULT_MODEL,
+    raw: Raw = False,
+    system: System = None,
+    token: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Show the answer's token N alone, stage by stage; 1 is the first."),
+    ] = None,
+    expand: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N|all", help="Show token N stage by stage below its line; may be repeated."),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw the candidates of --token (or of the first) through the stages into a .png or .svg "
+            "file. Needs matplotlib: pip install 'unspool[plot]'.",
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object with everything about every token.")
+    ] = False,
+    *,
+    decoding: Decoding,
+    threads: Threads = None,
+    context: Context = None,
+    runner: Runner = "native",
+    quiet: Quiet = False,
+) -> None:
+    """Answer one prompt and show how each token came about: a line a token, and stages where asked.
+
+    "raw p" is the model's own probability of the token, before anything; "final p" is that among the
+    candidates it was chosen from. With the same options and seed `unspool run` writes the same tokens;
+    here the token that ends the text is shown too.
+    """
+    if not as_json:
+        refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
+    decoding = decoding.setting(trace=True, include_stop=True)
+    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+    if raw and system is not None:
+        raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
+    view = View.of(token, expand or (), plot, as_json=as_json)
+    text = read_prompt(prompt)
+    system = None if system is None else checked(system, "--system")
+    for note in decoding.notes() if not quiet else ():
+        print(f"note: {note}", file=sys.stderr)
+    from unspool.cli.load import load_llm
+
+    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
+    try:
+        events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
+        if as_json:
+            heard = list(events)
+            print_json(heard, {"model": model, "prompt": text, "chat_template": used_template}, decoding)
+        else:
+            heard = list(print_table(events, view, decoding, quiet=quiet))
+        view.finish(heard)
+    finally:
+        llm.close()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What of the answer is shown. Tokens are counted from 1."""
+
+    only: int | None  # this token alone
+    expanded: frozenset[int]
+    expands_all: bool
+    plot: Path | None
+
+    @classmethod
+    def of(cls, token: str | None, expand: Sequence[str], plot: str | None, *, as_json: bool) -> View:
+        """Raises BadRequest for what cannot be shown, before anything is loaded."""
+        only = options.count("--token", token)
+        if as_json and expand:
+            raise BadRequest("--json has every stage of every token; leave --expand out", code="bad_expand")
+        if as_json and only is not None and plot is None:
+            raise BadRequest("--json has every token; leave --token out", code="bad_token")
+        if only is not None and expand:
+            raise BadRequest("--token shows one token, expanded; leave --expand out", code="bad_expand")
+        named = [each for each in expand if each != "all"]
+        numbers = frozenset(n for each in named if (n := options.count("--expand", each)) is not None)
+        if plot is None:
+            return cls(only, numbers, "all" in expand, None)
+        from unspool.cli.explain_plot import check_plot
+
+        return cls(only, numbers, "all" in expand, check_plot(plot))
+
+    def shows(self, number: int) -> bool:
+        return self.only is None or self.only == number
+
+    def expands(self, number: int) -> bool:
+        return self.expands_all or number in self.expanded or number == self.only
+
+    def finish(self, heard: Sequence[Event]) -> None:
+        """Draw what is to be drawn. Raises BadRequest for a token that the answer does not have."""
+        traces = [trace for event in heard for trace in event.trace]
+        numbers = [("--token", self.only or 1), *(("--expand", n) for n in sorted(self.expanded))]
+        for name, number in numbers:
+            if number > len(traces):
+                raise BadRequest(
+                    f"{name} {number}: the answer has {len(traces)} tokens; name one of them, or raise "
+                    "--max-tokens",
+                    code=f"bad_{name.strip('-')}",
+                )
+        if self.plot is not None:
+            from unspool.cli.explain_plot import draw, picture_of
+
+            number = self.only or 1
+            draw(picture_of(number, traces[number - 1]), self.plot)
+
+
+def print_table(events: Iterable[Event], view: View, decoding: Decoding, *, quiet: bool) -> Iterator[Event]:
+    """Print a line for each token as it comes, and hand the events on; figures go to standard error."""
+    from unspool.cli.explain_table import TraceTable
+    from unspool.cli.figures import figures_line
+
+    table, number = TraceTable(), 0
+    for event in events:
+        for trace in event.trace:
+            number += 1
+            if view.shows(number):
+                table.add(number, trace, expanded=view.expands(number))
+        if event.error is not None:
+            raise event.error
+        if event.finish_reason is not None and not quiet:
+            print(figures_line(event, decoding.shown_profile), file=sys.stderr)
+        yield event
