@@ -156,5 +156,6 @@ def print_table(events: Iterable[Event], view: View, decoding: Decoding, *, quie
         if event.error is not None:
             raise event.error
         if event.finish_reason is not None and not quiet:
+            sys.stdout.flush()
             print(figures_line(event, decoding.shown_profile), file=sys.stderr)
         yield event

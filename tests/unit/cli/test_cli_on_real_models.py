@@ -157,3 +157,19 @@ def test_a_damaged_file_in_the_cache_is_refused_with_both_hashes(
         file.truncate(model.n_bytes)
     ran = cli("run", "Hi")
     assert_refused(ran, 1, model.sha256, "unspool models pull smollm2-135m")
+
+
+@pytest.mark.model
+def test_explain_shows_how_an_answer_of_a_real_model_came_about(cli, model_path) -> None:
+    asked = ("What colour is the sky?", "--seed", "2", "--max-tokens", "6", "-m", model_path("smollm2-135m"))
+    ran = cli("explain", *asked, "--expand", "2")
+    assert ran.returncode == 0, ran.stderr
+    numbers = [line.split()[0] for line in ran.stdout.splitlines() if line.strip()]
+    assert numbers[:4] == ["#", "1", "2", "stage"]
+    assert "temperature" in numbers
+    trace = json.loads(cli("explain", *asked, "--json").stdout)["trace"]
+    assert [each["token_id"] for each in trace] == json.loads(cli("run", *asked, "--json").stdout)[
+        "token_ids"
+    ]
+    assert all(each["matches"] for each in trace)
+    assert {each["n_candidates"] for each in trace} == {49152}
