@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from unspool.engine.rules import rules_of
 from unspool.engine.stop import StopMatcher, StopString
 from unspool.engine.stop_regex import RegexMatcher
 from unspool.engine.transcript import StopRules, Transcript
+from unspool.history import History
 from unspool.params import DecodingParams
 from unspool.types import Chosen
 
@@ -66,7 +69,36 @@ def told_by_detokenizer(follower, token_id):
     return follower.accept(PIECES[token_id]), False
 
 
+HISTORIES = {
+    "counts": DecodingParams(repetition_penalty=2, frequency_penalty=1),
+    "counts in a window": DecodingParams(presence_penalty=1, penalty_window=2, penalty_scope="all"),
+    "repeats": DecodingParams(dry_multiplier=1, dry_allowed_length=1, dry_breakers=["ab", "b世"]),
+    "repeats in a window": DecodingParams(dry_multiplier=1, dry_window=5),
+    "n-grams": DecodingParams(no_repeat_ngram_size=2),
+    "tokens once": DecodingParams(no_repeat_ngram_size=1),
+    "bad words": DecodingParams(bad_words=["aab", "b"]),
+    "mirostat": DecodingParams(mirostat=2),
+}
+
+
+def new_history(params):
+    return History(params, rules_of(params, VOCABULARY), [1, 0, 1, 0, 0])
+
+
+def told_by_history(follower, token_id):
+    """Everything that it says, in an order of its own where none is promised."""
+    follower.accept(token_id, observed=token_id / 8)
+    counts = sorted(zip(*(array.tolist() for array in follower.penalty_counts()), strict=True))
+    edits = [array.tolist() for array in follower.dry_edits()]
+    running = None if follower.running is None else follower.running.value
+    return counts, edits, follower.banned_next().tolist(), running, False
+
+
 FOLLOWERS = {
+    **{
+        f"history of {name}": (partial(new_history, params), told_by_history)
+        for name, params in HISTORIES.items()
+    },
     "stop matcher": (new_matcher, told_by_matcher),
     "regex matcher": (new_regex_matcher, told_by_matcher),
     "loop detector": (lambda: LoopDetector(3, 3), told_by_loops),
