@@ -192,13 +192,10 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
   for (int r = 0; r < n_rows; ++r)
     memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
-    std::vector<int8_t> q(n_rows * stride);
-    const size_t halves = (size_t)n_rows * w.k_padded / 16;
-    std::vector<float> scale(halves), wsum16(halves), wsum32(halves);
-    std::vector<int32_t> sum(halves);
-    const Acts acts = {q.data(), scale.data(), sum.data(), wsum16.data(), wsum32.data(), w.k_padded};
+    std::vector<ActGroup> groups(n_rows * stride / kGroup);
+    const Acts acts = {groups.data(), w.k_padded, n_rows};
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
-    kernels_.gemm_quant(w, 0, w.n_tiles, acts, 0, n_rows, {result.data(), wide}, nullptr, false);
+    kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false);
   } else {
     kernels_.gemm_float(w, 0, w.n_tiles, {padded.data(), stride}, 0, n_rows, {result.data(), wide}, nullptr,
                         false);

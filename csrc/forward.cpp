@@ -23,7 +23,6 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
       check_(network.vocab_size, network.context_length, kv.n_pages, kv.page_size) {
   data_.resize(network.registers.size());
   quantized_.resize(network.registers.size());
-  acts_.resize(network.registers.size());
   cos_.resize(network.ropes.size());
   sin_.resize(network.ropes.size());
   next_.reset(new std::atomic<int>[network.instructions.size() * pool.size()]);
@@ -41,16 +40,7 @@ void Forward::prepare(const Plan& p) {
       const Register& reg = network_.registers[i];
       data_[i] = Memory(n * reg.stride * sizeof(float));
       if (!reg.quantized) continue;
-      const size_t groups = reg.stride / kGroup;
-      // Per row: quants, then scale, sum, wsum16 (two a group) and wsum32 (one a group).
-      quantized_[i] = Memory(n * (reg.stride + groups * 7 * 4));
-      Acts& a = acts_[i];
-      a.k_padded = (int)reg.stride;
-      a.q = quantized_[i].as<int8_t>();
-      a.scale = reinterpret_cast<float*>(a.q + n * reg.stride);
-      a.wsum16 = a.scale + 2 * n * groups;
-      a.wsum32 = a.wsum16 + 2 * n * groups;
-      a.sum = reinterpret_cast<int32_t*>(a.wsum32 + n * groups);
+      quantized_[i] = Memory(n * reg.stride / kGroup * sizeof(ActGroup));
     }
     for (size_t i = 0; i < cos_.size(); ++i) {
       cos_[i].resize(n * network_.ropes[i].inv_freq.size());
@@ -89,6 +79,10 @@ Rows Forward::rows(int reg) const {
   const size_t v = (size_t)network_.vocab_size;
   if (pad_logits_) return {padded_logits_.as<float>(), (v + 15) / 16 * 16};
   return {logits_, v};
+}
+
+Acts Forward::acts(int reg, const Instruction& op) const {
+  return {quantized_[reg].as<ActGroup>(), (int)network_.registers[reg].stride, row_count(op)};
 }
 
 void Forward::range(int n, int thread, int* first, int* last) const {
@@ -162,8 +156,7 @@ void Forward::tiles(const Instruction& op, int begin, int end) {
     if (first >= last) continue;
     const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
     if (w.quantized())
-      kernels_.gemm_quant(w, first, last, acts(op.x), 0, row_count(op), rows(part.out), bias,
-                          part.accumulate);
+      kernels_.gemm_quant(w, first, last, acts(op.x, op), rows(part.out), bias, part.accumulate);
     else
       kernels_.gemm_float(w, first, last, rows(op.x), 0, row_count(op), rows(part.out), bias,
                           part.accumulate);
@@ -195,7 +188,7 @@ void Forward::select(const Instruction& op, int first, int last) {
   const Rows from = rows(op.x), to = rows(op.out);
   for (int w = first; w < last; ++w) {
     memcpy(to.row(w), from.row(plan_->logits_rows[w]), network_.registers[op.x].width * sizeof(float));
-    if (op.quantize) kernels_.quantize(to.row(w), w, acts(op.out));
+    if (op.quantize) kernels_.quantize(to.row(w), w, acts(op.out, op));
   }
 }
 
@@ -257,7 +250,7 @@ void Forward::row_op(const Instruction& op, int row) {
     default:
       break;
   }
-  if (op.quantize) kernels_.quantize(out, row, acts(op.out));
+  if (op.quantize) kernels_.quantize(out, row, acts(op.out, op));
 }
 
 }  // namespace unspool

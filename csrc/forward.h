@@ -59,7 +59,7 @@ class Forward {
   void row_op(const Instruction& op, int row);
 
   Rows rows(int reg) const;
-  const Acts& acts(int reg) const { return acts_[reg]; }
+  Acts acts(int reg, const Instruction& op) const;  // of the rows that op runs over
   int row_count(const Instruction& op) const { return op.selected ? plan_->n_wanted : plan_->n_rows; }
   void range(int n, int thread, int* first, int* last) const;
 
@@ -76,7 +76,6 @@ class Forward {
 
   int capacity_ = 0;  // rows the buffers hold
   std::vector<Memory> data_, quantized_;
-  std::vector<Acts> acts_;
   std::vector<int32_t> positions_;             // (R,)
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   std::vector<Block> blocks_;

@@ -47,7 +47,7 @@ void Forward::attention(const Instruction& op, std::atomic<int>& next, int threa
     for (int h = 0; split && h < op.n_heads; ++h)
       kernels_.merge(op.shape, partial_.as<float>() + ((size_t)row * op.n_heads + h) * max_segments_ * part,
                      part, positions_[row] / kSegment + 1, out.row(row) + h * kv_.head_dim);
-    if (op.quantize) kernels_.quantize(out.row(row), row, acts(op.out));
+    if (op.quantize) kernels_.quantize(out.row(row), row, acts(op.out, op));
   }
 }
 

@@ -38,9 +38,9 @@ inline size_t partial_floats(int head_padded) {
 struct Kernels {
   const char* name;
 
-  // out[r][16 t ..] (+)= x[r] . w[tile t] + bias for rows [row0, row1) and tiles [tile0, tile1).
-  void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
-                     const float* bias, bool accumulate);
+  // out[r][16 t ..] (+)= x[r] . w[tile t] + bias for tiles [tile0, tile1) and all rows of x, or [row0, row1).
+  void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
+                     bool accumulate);
   void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,
                      const float* bias, bool accumulate);
 

@@ -22,7 +22,8 @@ struct Packed {
   bool two_level = false;
   bool has_min = false;
   bool signed_sub = false;
-  int zero = 0;
+  int zero = 0;       // a power of two unless has_min
+  int zero_bits = 0;  // its logarithm
 
   int n = 0;         // outputs
   int k = 0;         // inputs
@@ -39,15 +40,32 @@ struct Packed {
   bool quantized() const { return store == Store::kU4 || store == Store::kU8; }
 };
 
-// Activations of a linear layer, quantized to 8 bits per row and 16 inputs: half a weight group, because
-// one outlier coarsens all that share its scale.
+// 32 inputs of one row, quantized to 8 bits with a scale for every 16: half a weight group, because one
+// outlier coarsens all that share its scale. One line of the cache.
+struct alignas(64) ActGroup {
+  int8_t q[32];
+  float scale[2];    // of each half
+  int32_t minus[2];  // -sum of q of each half
+  float wsum16[2];   // scale * sum of q of each half
+  float wsum32;      // of both
+};
+
+// Activations of a linear layer: blocks of 8 rows, each [group][rows of the block], the last one narrower
+// where rows are missing. So a kernel of up to 8 rows finds all by constant offsets from one pointer.
 struct Acts {
-  int8_t* q = nullptr;      // [rows][k_padded]
-  float* scale = nullptr;   // [rows][k_padded / 16]
-  int32_t* sum = nullptr;   // [rows][k_padded / 16] sums of q
-  float* wsum16 = nullptr;  // [rows][k_padded / 16] scale * sum
-  float* wsum32 = nullptr;  // [rows][k_padded / 32] scale * sum of both halves
+  static constexpr int kBlock = 8;
+
+  ActGroup* groups = nullptr;
   int k_padded = 0;
+  int n_rows = 0;
+
+  int n_groups() const { return k_padded / kGroup; }
+  // First group of row r; the next ones follow `step` apart.
+  ActGroup* row(int r, int* step) const {
+    const int first = r / kBlock * kBlock;
+    *step = n_rows - first < kBlock ? n_rows - first : kBlock;
+    return groups + (size_t)first * n_groups() + (r - first);
+  }
 };
 
 // Float registers, one row per token; stride is a multiple of 32 and the padding holds zeros.

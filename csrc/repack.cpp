@@ -112,6 +112,7 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   p->has_min = kind->has_min;
   p->signed_sub = kind->signed_sub;
   p->zero = kind->zero;
+  while (1 << p->zero_bits < p->zero) ++p->zero_bits;
   p->n = n;
   p->k = k;
   p->k_padded = (int)round_up(k, kGroup);

@@ -24,54 +24,51 @@ static inline F group_min(const Packed& w, const uint8_t* tile, int index, int s
   return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
 }
 
-// Four registers, 16 inputs of 16 outputs: half `part` of a group.
-template <int BITS>
-static inline void load_half(const uint8_t* q, int part, W quads[4]) {
+template <int BITS, int NR>
+static inline void dot_rows(W quad, const ActGroup* x, int at, I dots[NR]) {
+  for (int r = 0; r < NR; ++r) {
+    const I broadcast = i_quad(x[r].q + at);
+    dots[r] = BITS == 4 ? i_dot4(dots[r], quad, broadcast) : i_dot8(dots[r], quad, broadcast);
+  }
+}
+
+// Adds the products of half `part` of a group to dots.
+template <int BITS, int NR>
+static inline void dot_half(const uint8_t* q, const ActGroup* x, int part, I dots[NR]) {
   if (BITS == 4) {
     for (int i = 0; i < 2; ++i) {
       const W both = w_load(q + 128 * part + 64 * i);
-      quads[2 * i] = w_low(both);
-      quads[2 * i + 1] = w_high(both);
+      dot_rows<BITS, NR>(w_low(both), x, 16 * part + 8 * i, dots);
+      dot_rows<BITS, NR>(w_high(both), x, 16 * part + 8 * i + 4, dots);
     }
   } else {
-    for (int i = 0; i < 4; ++i) quads[i] = w_load(q + 256 * part + 64 * i);
+    for (int i = 0; i < 4; ++i)
+      dot_rows<BITS, NR>(w_load(q + 256 * part + 64 * i), x, 16 * part + 4 * i, dots);
   }
 }
 
 template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
-static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& x, int row, Rows out, int t,
-                              const float* bias, bool accumulate) {
-  constexpr int kParts = kGroup / GROUP;
-  const int n_groups = x.k_padded / kGroup, n_halves = 2 * n_groups;
-  const int8_t* xq = x.q + (size_t)row * x.k_padded;
-  const float* xs = x.scale + (size_t)row * n_halves;
-  const int32_t* sums = x.sum + (size_t)row * n_halves;
-  const float* wsums = (GROUP == 32 ? x.wsum32 : x.wsum16) + (size_t)row * n_groups * kParts;
-
+static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGroup* x, Rows out, int row,
+                              int t, const float* bias, bool accumulate) {
+  const int n_groups = w.k_padded / kGroup;
+  const I zero_bits = i_set1(w.zero_bits);
   F acc[NR];
   for (int r = 0; r < NR; ++r) acc[r] = f_zero();
   const size_t ahead = w.tile_bytes / n_groups;
-  for (int g = 0; g < n_groups; ++g) {
+  const uint8_t* next = tile + w.tile_bytes;
+  for (int g = 0; g < n_groups; ++g, x += NR, next += ahead) {
     // The next tile, while this one is computed: the hardware prefetcher stops at a page's end.
-    const uint8_t* next = tile + w.tile_bytes + (size_t)g * ahead;
-    for (size_t line = 0; line < ahead; line += 64) __builtin_prefetch(next + line, 0, 2);
-    F scaled[NR];  // a sum q xq of the group so far
+#pragma GCC unroll 9
+    for (int line = 0; line < BITS + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+    F scaled[NR];  // a sum q xq of the scale's inputs so far
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      W quads[4];
-      load_half<BITS>(tile + (size_t)g * (BITS * 64), half, quads);
       I dots[NR];
       for (int r = 0; r < NR; ++r)
-        dots[r] = i_set1(MIN ? 0 : -w.zero * sums[(size_t)r * n_halves + 2 * g + half]);
-      for (int j = 0; j < 4; ++j) {
-        const int8_t* four = xq + g * kGroup + 16 * half + 4 * j;
-        for (int r = 0; r < NR; ++r) {
-          const I broadcast = i_quad(four + (size_t)r * x.k_padded);
-          dots[r] = BITS == 4 ? i_dot4(dots[r], quads[j], broadcast) : i_dot8(dots[r], quads[j], broadcast);
-        }
-      }
+        dots[r] = MIN ? i_set1(0) : i_shift_left(i_set1(x[r].minus[half]), zero_bits);
+      dot_half<BITS, NR>(tile + (size_t)g * (BITS * 64), x, half, dots);
       for (int r = 0; r < NR; ++r) {
-        const F a = f_set1(xs[(size_t)r * n_halves + 2 * g + half]);
+        const F a = f_set1(x[r].scale[half]);
         const F dot = f_from_i(dots[r]);
         scaled[r] = GROUP == 16 || half == 0 ? f_mul(dot, a) : f_fma(dot, a, scaled[r]);
       }
@@ -79,11 +76,10 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& 
       const int index = GROUP == 32 ? g : 2 * g + half;
       const F scale = group_scale<TWO_LEVEL>(w, tile, index, g / 8);
       for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
-      if (MIN) {
-        const F min = group_min<TWO_LEVEL>(w, tile, index, g / 8);
-        for (int r = 0; r < NR; ++r)
-          acc[r] = f_fma(min, f_set1(wsums[(size_t)r * n_groups * kParts + index]), acc[r]);
-      }
+      if (!MIN) continue;
+      const F min = group_min<TWO_LEVEL>(w, tile, index, g / 8);
+      for (int r = 0; r < NR; ++r)
+        acc[r] = f_fma(min, f_set1(GROUP == 32 ? x[r].wsum32 : x[r].wsum16[half]), acc[r]);
     }
   }
   for (int r = 0; r < NR; ++r) {
@@ -99,20 +95,21 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const Acts& 
 constexpr size_t kBlockBytes = 256 * 1024;
 
 template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN>
-static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
-                       const float* bias, bool accumulate) {
+static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
+                       bool accumulate) {
   int block = (int)(kBlockBytes / w.tile_bytes);
   if (block < 1) block = 1;
   for (int first = tile0; first < tile1; first += block) {
     const int last = first + block < tile1 ? first + block : tile1;
-    for (int row = row0; row < row1; row += 8) {
-      const int rows = row1 - row < 8 ? row1 - row : 8;
+    for (int row = 0; row < x.n_rows; row += Acts::kBlock) {
+      int rows;
+      const ActGroup* group = x.row(row, &rows);
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                    \
-  case NR:                                                                                  \
-    quant_tile<BITS, GROUP, TWO_LEVEL, MIN, NR>(w, tile, x, row, out, t, bias, accumulate); \
+#define UNSPOOL_ROWS(NR)                                                                        \
+  case NR:                                                                                      \
+    quant_tile<BITS, GROUP, TWO_LEVEL, MIN, NR>(w, tile, group, out, row, t, bias, accumulate); \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)
@@ -129,11 +126,11 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, int
   }
 }
 
-static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, int row0, int row1, Rows out,
-                       const float* bias, bool accumulate) {
+static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
+                       bool accumulate) {
 #define UNSPOOL_KIND(BITS, GROUP, TWO, MIN)                                                                 \
   if ((w.store == Store::kU4) == (BITS == 4) && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
-  return quant_rows<BITS, GROUP, TWO, MIN>(w, tile0, tile1, x, row0, row1, out, bias, accumulate)
+  return quant_rows<BITS, GROUP, TWO, MIN>(w, tile0, tile1, x, out, bias, accumulate)
   UNSPOOL_KIND(4, 32, false, false);  // Q4_0
   UNSPOOL_KIND(4, 32, false, true);   // Q4_1
   UNSPOOL_KIND(4, 32, true, true);    // Q4_K

@@ -26,10 +26,8 @@ static inline void store_up_to(float* p, F a, int lanes) {
 // In blocks of 16 halves, so that the scales of a block are computed side by side.
 static void quantize(const float* x, int r, const Acts& acts) {
   const int n_halves = acts.k_padded / 16;
-  int8_t* q = acts.q + (size_t)r * acts.k_padded;
-  float* scales = acts.scale + (size_t)r * n_halves;
-  float *wsum16 = acts.wsum16 + (size_t)r * n_halves, *wsum32 = acts.wsum32 + (size_t)r * n_halves / 2;
-  int32_t* sums = acts.sum + (size_t)r * n_halves;
+  int step;
+  ActGroup* groups = acts.row(r, &step);
   for (int first = 0; first < n_halves; first += 16) {
     const int n = n_halves - first < 16 ? n_halves - first : 16;
     float largest[16] = {0}, scale[16], inverse[16];
@@ -39,17 +37,18 @@ static void quantize(const float* x, int r, const Acts& acts) {
     const F limit = f_max(f_set1(1e-37f), f_mul(f_load(largest), f_set1(1.0f / 127.0f)));
     f_store(scale, limit);
     f_store(inverse, f_div(f_set1(1.0f), limit));
-    for (int h = 0; h < n; ++h) {
-      const int at = first + h;
-      const I rounded = i_round(f_mul(f_load(x + 16 * at), f_set1(inverse[h])));
-      i_store_i8(q + 16 * at, rounded);
-      const int sum = i_sum(rounded);
-      scales[at] = scale[h];
-      sums[at] = sum;
-      wsum16[at] = scale[h] * (float)sum;
+    for (int h = 0; h < n; h += 2, groups += step) {
+      for (int i = 0; i < 2; ++i) {
+        const I rounded = i_round(f_mul(f_load(x + 16 * (first + h + i)), f_set1(inverse[h + i])));
+        i_store_i8(groups->q + 16 * i, rounded);
+        const int sum = i_sum(rounded);
+        groups->scale[i] = scale[h + i];
+        groups->minus[i] = -sum;
+        groups->wsum16[i] = scale[h + i] * (float)sum;
+      }
+      groups->wsum32 = groups->wsum16[0] + groups->wsum16[1];
     }
   }
-  for (int g = 0; g < n_halves / 2; ++g) wsum32[g] = wsum16[2 * g] + wsum16[2 * g + 1];
 }
 
 static void rms_norm(const float* x, const float* weight, float* out, int n, int group_size, float eps) {

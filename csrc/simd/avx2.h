@@ -112,6 +112,9 @@ static inline I i_round(F a) {
 static inline I i_add(I a, I b) {
   return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
+static inline I i_shift_left(I a, I bits) {
+  return {_mm256_sllv_epi32(a.lo, bits.lo), _mm256_sllv_epi32(a.hi, bits.hi)};
+}
 static inline int i_sum(I a) {
   const __m256i h = _mm256_add_epi32(a.lo, a.hi);
   __m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));

@@ -97,6 +97,9 @@ static inline I i_round(F a) {
 static inline I i_add(I a, I b) {
   return _mm512_add_epi32(a, b);
 }
+static inline I i_shift_left(I a, I bits) {
+  return _mm512_sllv_epi32(a, bits);
+}
 static inline int i_sum(I a) {
   return _mm512_reduce_add_epi32(a);
 }

@@ -110,6 +110,9 @@ static inline I i_round(F a) {
 static inline I i_add(I a, I b) {
   return a + b;
 }
+static inline I i_shift_left(I a, I bits) {
+  return (I)((W)a << (W)bits);
+}
 static inline int i_sum(I a) {
   int total = 0;
   for (int i = 0; i < 16; ++i) total += a[i];

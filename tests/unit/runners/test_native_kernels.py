@@ -127,3 +127,40 @@ def test_a_matrix_that_does_not_fit_its_bytes_is_refused() -> None:
         engine.add_matrix(TYPE_NUMBERS[Encoding.Q4_K], np.zeros(144, np.uint8), 1, 32)
     with pytest.raises(ValueError, match="encoding or size"):
         engine.add_matrix(99, np.zeros(144, np.uint8), 1, 256)
+
+
+def quantized_network(isa: str) -> _native.Engine:
+    """Embed to logits through quantized matrices; one register holds all rows first, then the wanted ones."""
+    engine = _native.Engine(2, isa)
+
+    def matrix(n: int, seed: int) -> int:
+        return engine.add_matrix(8, random_tensor(Encoding.Q8_0, n, 64, seed).data, n, 64)
+
+    embedding, weight = matrix(48, 1), engine.add_vector(np.ones(64, np.float32))
+    x, normed, attended, wanted = (engine.add_register(64) for _ in range(4))
+    q, k, v = engine.add_register(64), engine.add_register(32), engine.add_register(32)
+    engine.embed(x, embedding, 1.0)
+    engine.norm(normed, x, weight, 1e-5, 64, False)
+    parts = ((q, 64), (k, 32), (v, 32))
+    engine.linear(normed, [(matrix(n, out), -1, out, False) for out, n in parts], False)
+    engine.attention(attended, q, k, v, 0, 4, 2, 0.25, 0.0, 0)
+    engine.linear(attended, [(matrix(64, 9), -1, x, True)], False)
+    engine.select(wanted, x)
+    engine.norm(normed, wanted, weight, 1e-5, 64, True)
+    engine.linear(normed, [(embedding, -1, -2, False)], True)
+    engine.finish(48, 64, 1, 2, 16, 4, 16)
+    return engine
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+def test_wanted_rows_have_the_bits_they_have_where_all_rows_are_wanted(isa: str) -> None:
+    engine = quantized_network(isa)
+
+    def logits(*wanted: int) -> np.ndarray:
+        arrays = (range(20), [0, 20], [0], [0, 1], [0, 2], wanted)
+        return engine.forward(*(np.array(a, np.int32) for a in arrays))
+
+    every_row = logits(*range(20))
+    assert np.isfinite(every_row).all()
+    for wanted in ([19], [3, 4], range(5, 14)):
+        assert logits(*wanted).tobytes() == every_row[list(wanted)].tobytes()
