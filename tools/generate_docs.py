@@ -13,18 +13,15 @@ import argparse
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import decoding_tables
+from decoding_tables import table
+
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(r"(<!-- generated: (?P<name>[a-z-]+) -->\n)(?P<body>.*?)(<!-- end -->)", re.DOTALL)
-
-
-def table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A Markdown table."""
-    lines = [heads, tuple("---" for _ in heads), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def first_line(doc: str | None) -> str:
@@ -117,37 +114,6 @@ def architectures() -> str:
     return table(("architecture", "what is particular"), rows)
 
 
-def parameters() -> str:
-    """Every knob of decoding, from the docstring that states its meaning."""
-    from unspool.cli.param_words import DEFAULTS, meanings
-
-    if undocumented := set(DEFAULTS) ^ set(meanings()):
-        raise SystemExit(f"error: the docstring and the fields of DecodingParams part on {undocumented}")
-    rows = [(f"`{name}`", f"`{DEFAULTS[name]!r}`", text) for name, text in meanings().items()]
-    return table(("parameter", "default", "meaning"), rows)
-
-
-def stages() -> str:
-    """The stages in their own order, each with the parameter that turns it on."""
-    from unspool.logits.orders import PIPELINE
-    from unspool.param_conflicts import STAGES
-
-    def file_of(stage: object) -> str:
-        return f"`{type(stage).__module__.removeprefix('unspool.').replace('.', '/')}.py`"
-
-    rows = [
-        (
-            str(number),
-            stage.name,
-            f"`{STAGES[stage.name][0]}`" if stage.name in STAGES else "",
-            file_of(stage),
-            first_line(sys.modules[type(stage).__module__].__doc__),
-        )
-        for number, stage in enumerate(PIPELINE, start=1)
-    ]
-    return table(("", "stage", "parameter", "file", "what"), rows)
-
-
 def command_line() -> str:
     """Every command with its arguments and options, from the program itself."""
     import typer
@@ -207,8 +173,12 @@ PARTS: dict[str, Callable[[], str]] = {
     "encodings": encodings,
     "models": models,
     "architectures": architectures,
-    "parameters": parameters,
-    "stages": stages,
+    "parameters": decoding_tables.parameters,
+    "stages": decoding_tables.stages,
+    "methods": decoding_tables.methods,
+    "orders": decoding_tables.orders,
+    "conventions": decoding_tables.conventions,
+    "profiles": decoding_tables.profiles,
     "command-line": command_line,
     "chat-commands": chat_commands,
 }

@@ -61,7 +61,8 @@ def show(
     if as_json:
         print(json.dumps(_facts(profile), indent=2, ensure_ascii=False))
         return
-    print(f"{profile.name}: {profile.description}\n{profile.path}\n")
+    print(f"{profile.name}: {profile.description}")
+    print("" if profile.is_shipped else f"{profile.path}\n")
     table = [("PARAMETER", "VALUE", "REASON")]
     for parameter, setting in profile.settings.items():
         table.append((parameter, shown(getattr(params, parameter)), setting.reason))
@@ -74,7 +75,7 @@ def show(
     for need in missing:
         then = "it samples instead" if need.otherwise else "so decoding with this profile is refused"
         print(f"\nunspool does not have {described(need)} yet; {then}")
-    print(f"\nparameters: {_effective_line(params.to_dict())}")
+    print(f"\n{_call(params.to_dict())}")
 
 
 @app.command("check")
@@ -141,10 +142,10 @@ def _facts(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _effective_line(values: dict[str, Any]) -> str:
-    """The parameters that differ from the defaults of Python."""
+def _call(values: dict[str, Any]) -> str:
+    """The same in Python: only what differs from its defaults."""
     changed = [f"{name}={value!r}" for name, value in values.items() if value != _plain(DEFAULTS[name])]
-    return ", ".join(changed) or "all at their defaults"
+    return f"DecodingParams({', '.join(changed)})"
 
 
 def _plain(value: object) -> object:

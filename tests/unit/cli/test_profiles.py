@@ -42,7 +42,11 @@ def test_a_profile_is_shown_with_its_reasons_and_the_parameters_it_comes_to(unsp
     out = unspool("profiles", "show", "creative").out
     assert out.startswith("creative: Stories and ideas")
     assert "presence_penalty  0.6    moves on to words" in out
-    assert out.endswith("\nparameters: top_p=0.95, presence_penalty=0.6\n")
+    assert out.endswith("\nDecodingParams(top_p=0.95, presence_penalty=0.6)\n")
+
+
+def test_a_profile_of_ones_own_is_shown_with_its_file(unspool, mine: Path) -> None:
+    assert unspool("profiles", "show", "mine").out.splitlines()[:2] == ["mine: Mine", str(mine)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,7 @@ def test_a_profile_is_shown_with_its_reasons_and_the_parameters_it_comes_to(unsp
     [
         ("summarise", "yet; it samples instead\n"),
         ("reason", "unspool does not have best of n (n 8, verifier majority) yet; so decoding with this"),
-        ("translate", "parameters: all at their defaults"),
+        ("translate", "\nDecodingParams()\n"),
     ],
 )
 def test_what_a_profile_needs_and_is_not_there_is_said(unspool, name: str, said: str) -> None:
