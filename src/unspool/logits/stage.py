@@ -19,7 +19,11 @@ class Stage(Protocol):
 
     Four rules, held by tests/contract/test_stage_contract.py:
     a row's result depends on that row alone, bit for bit; -inf stays -inf, and no NaN is born;
-    at least one candidate of every row survives (masks apart); permuting the vocabulary permutes the result.
+    at least one candidate of every row survives (masks apart); permuting the vocabulary, and whatever names
+    token ids, permutes the result (but for the last bits, where a sum goes over the vocabulary).
+
+    Whatever type a row has, masses, entropies and temperatures are worked out in float64, and a stage returns
+    the row's own type. A stage that learns from the chosen token is an `observer.Observer` too.
     """
 
     @property

@@ -94,6 +94,17 @@ def test_adding_a_constant_changes_no_survivor_and_no_choice(seed, shape, consta
     assert plain.chosen.token_id == shifted.chosen.token_id
 
 
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), SHAPES)
+def test_permuting_the_vocabulary_permutes_the_result(seed, shape):
+    rng = np.random.default_rng(seed)
+    z = rng.permutation(48) / 8  # no ties, which go by token id
+    order = rng.permutation(48)
+    plain, permuted = through(z, row(**shape))[order], through(z[order], row(**shape))
+    assert kept_ids(permuted) == kept_ids(plain)
+    np.testing.assert_allclose(permuted, plain, rtol=1e-9, atol=1e-9)
+
+
 def test_neutral_parameters_are_a_bit_exact_no_op():
     neutral = dict(STAGES.values())
     z = table(3)
