@@ -60,6 +60,7 @@ CASES = [
     case("penalty_scope", "default", "all", presence_penalty=2),
     case("penalty_window", None, 2, frequency_penalty=2),
     case("penalty_exclude_ids", (), (1, 2, 3), repetition_penalty=3),
+    case("penalty_exclude_template", False, True, repetition_penalty=3, penalty_scope="prompt"),
     case("dry_multiplier", 0, 5),
     case("dry_base", 1, 10, dry_multiplier=0.5, dry_allowed_length=1),
     case("dry_allowed_length", 1, 4, dry_multiplier=5),
@@ -98,8 +99,7 @@ CASES = [
     case("loop_min_count", 0, 2, loop_max_length=1),
     case("loop_max_length", 1, 8, loop_min_count=2, allowed_token_ids=(1, 2, 3)),
 ]
-# These two say what the chat template wrote; the engine alone knows no template.
-ELSEWHERE = {"penalty_exclude_template": "tests/unit/test_llm_chat.py"}
+TEMPLATE = frozenset(range(4))  # positions of each prompt that a chat template is said to have written
 
 
 def name_of(case):
@@ -117,7 +117,7 @@ def outcomes(params):
             return super().forward(plan)
 
     engine = Engine(Runner(n_pages=64), LETTERS, clock=lambda: clock.now_s)
-    told = {engine.add(Request(prompt, params)): Told() for prompt in PROMPTS}
+    told = {engine.add(Request(prompt, params, TEMPLATE)): Told() for prompt in PROMPTS}
     events = {request_id: [] for request_id in told}
     step = engine.step
 
@@ -151,7 +151,7 @@ def test_another_value_gives_another_outcome_and_the_same_value_the_same(case):
 
 def test_every_field_has_a_case():
     fields = {field.name for field in dataclasses.fields(DecodingParams)}
-    assert fields == {field for field, *_ in CASES} | set(ELSEWHERE)
+    assert fields == {field for field, *_ in CASES}
 
 
 @pytest.mark.parametrize(
