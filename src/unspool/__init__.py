@@ -11,8 +11,11 @@ if TYPE_CHECKING:
     from unspool.errors import UnspoolError as UnspoolError
     from unspool.llm import LLM as LLM
     from unspool.params import DecodingParams as DecodingParams
+    from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
     from unspool.types import Event as Event
+    from unspool.types import TokenLogprob as TokenLogprob
+    from unspool.types import TokenLogprobs as TokenLogprobs
     from unspool.types import Usage as Usage
 
 __version__ = "0.1.0"
@@ -25,6 +28,9 @@ _HOME = {
     "Event": "unspool.types",
     "EventStream": "unspool.engine.stream",
     "Limits": "unspool.engine.scheduler",
+    "TokenLogprob": "unspool.types",
+    "TokenLogprobs": "unspool.types",
+    "TokenTrace": "unspool.trace",
     "UnspoolError": "unspool.errors",
     "Usage": "unspool.types",
 }
@@ -37,6 +43,9 @@ __all__ = [
     "Event",
     "EventStream",
     "Limits",
+    "TokenLogprob",
+    "TokenLogprobs",
+    "TokenTrace",
     "UnspoolError",
     "Usage",
     "__version__",

@@ -235,3 +235,17 @@ def test_a_fork_is_told_about_with_the_row_it_came_from():
 def test_logits_bytes_is_checked():
     with pytest.raises(BadRequest, match="logits_bytes must be a whole number, at least 1, got 0"):
         Limits(logits_bytes=0)
+
+
+def test_no_list_of_probabilities_exceeds_1_and_what_top_p_cut_has_no_final_mass():
+    """Nor are probabilities labelled logprob, whatever the temperature."""
+    for temperature in (0, 0.5, 1, 2):
+        [heard] = complete([((1, 2), PLAIN.replace(temperature=temperature, top_p=0.6, logprobs=8))])
+        for found in heard.completion.logprobs:
+            raw = [math.exp(entry.logprob) for entry in found.top]
+            assert sum(raw) == pytest.approx(1, abs=1e-12)
+            assert all(entry.logprob <= 0 and entry.logprob_final <= 0 for entry in found.top)
+            assert sum(math.exp(entry.logprob_final) for entry in found.top) == pytest.approx(1, abs=1e-12)
+            cut = {entry.token_id for entry in found.top} - {entry.token_id for entry in found.top_final}
+            assert bool(cut) == (temperature > 0), "at temperature 0 top_p is not applied"
+            assert all(entry.logprob_final == -math.inf for entry in found.top if entry.token_id in cut)
