@@ -121,6 +121,8 @@ def command_line() -> str:
     from unspool.cli.app import app
     from unspool.cli.param_words import DEFAULTS
 
+    told: dict[str, str] = {}  # the decoding options of `run`, with their help
+
     def describe(command: Any, path: str) -> Iterator[str]:
         if hasattr(command, "commands"):
             for name, child in command.commands.items():
@@ -132,8 +134,10 @@ def command_line() -> str:
         decoding = [o for o in command.params if o.name in (*DEFAULTS, "profile", "assignments")]
         is_first = path == "unspool run"
         for option in command.params:
-            if option in decoding and (option.hidden or not is_first):
+            if option in decoding and (option.hidden or option.help == told.get(option.name)):
                 continue
+            if is_first:
+                told[option.name] = option.help
             metavar = option.metavar or ""
             if option.param_type_name == "argument":
                 names = f"{metavar or option.name.upper()}{'...' if option.nargs == -1 else ''}"
