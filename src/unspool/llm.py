@@ -240,13 +240,15 @@ class LLM:
     ) -> Request:
         checked = checked_params(params)
         # Control tokens that the template writes are tokens; those typed into messages stay text.
-        ids = self.chat_template.encode(
-            messages,
-            tools=tools,
-            continue_final_message=continue_final_message,
+        options = {
+            "tools": tools,
+            "continue_final_message": continue_final_message,
             **_checked_variables(template_variables),
-        )
-        return Request(tuple(ids), checked)
+        }
+        if not checked.penalty_exclude_template:
+            return Request(tuple(self.chat_template.encode(messages, **options)), checked)
+        ids, template_positions = self.chat_template.encode_with_positions(messages, **options)
+        return Request(tuple(ids), checked, template_positions)
 
     def _complete(self, requests: Sequence[Request]) -> list[Completion]:
         streams = self._streams.open(requests)

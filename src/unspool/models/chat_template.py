@@ -7,8 +7,9 @@ ids by `encode` here, or by `Tokenizer.encode(text, parse_special=True)`; neithe
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jinja2
 from jinja2 import nodes
@@ -26,6 +27,7 @@ from unspool.models.chat_messages import (
 )
 from unspool.models.chat_sandbox import TemplateRefusedError, compile_template, run_template
 from unspool.models.chat_sources import template_sources
+from unspool.models.chat_spans import marked_words, positions_outside, spans_in_order, words_of
 from unspool.models.tokenizer import Tokenizer
 from unspool.models.weights.base import WeightSource
 
@@ -33,6 +35,8 @@ NO_TEMPLATE = "no_chat_template"  # the code of the TemplateError for a model th
 
 _TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # transformers' own, so that a template sees the same text
 _WAY_OUT = "use raw text (--raw, or generate instead of chat), or pass a template"
+
+_How: TypeAlias = tuple[bool | None, bool | str, str | None]  # the last three arguments of _write
 
 
 class ChatTemplate:
@@ -101,19 +105,57 @@ class ChatTemplate:
         for another by typing "<|im_end|>".
         """
         given = self._given(messages, tools, documents, template_variables)
+        how = (add_generation_prompt, continue_final_message, variant)
+        return self._encode(given, how, parse_special)[0]
+
+    def encode_with_positions(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool | str = False,
+        documents: Sequence[Mapping[str, Any]] | None = None,
+        variant: str | None = None,
+        parse_special: bool = False,
+        **template_variables: Any,
+    ) -> tuple[list[int], frozenset[int]]:
+        """What `encode` gives, and the positions of the ids that are not the words of a message: the
+        template's own text, descriptions of tools, and tokens that are partly one of these.
+        """
+        given = self._given(messages, tools, documents, template_variables)
+        how = (add_generation_prompt, continue_final_message, variant)
+        ids, text = self._encode(given, how, parse_special)
+        return ids, positions_outside(ids, text, self._word_spans(given, how, text), self._tokenizer)
+
+    def _encode(self, given: Mapping[str, Any], how: _How, parse_special: bool) -> tuple[list[int], str]:
+        """The ids, and the text that they are of."""
 
         def spans_of(text: str) -> Iterator[tuple[int, int]]:
             return ((at, at + len(piece.text)) for at, piece in self._tokenizer.control_finder.find(text))
 
         marks = None if parse_special else ControlMarks.around(given, lambda text: any(spans_of(text)))
         if marks is None:
-            text = self._write(given, add_generation_prompt, continue_final_message, variant)
-            return self._tokenizer.encode(text, parse_special=True)
+            text = self._write(given, *how)
+            return self._tokenizer.encode(text, parse_special=True), text
         marked = map_text(given, lambda text: marks.mark(text, spans_of(text)))
-        text, spans = marks.unwrap(
-            self._write(marked, add_generation_prompt, continue_final_message, variant)
-        )
-        return self._tokenizer.encode(text, parse_special=True, literal_spans=spans)
+        text, spans = marks.unwrap(self._write(marked, *how))
+        return self._tokenizer.encode(text, parse_special=True, literal_spans=spans), text
+
+    def _word_spans(self, given: Mapping[str, Any], how: _How, text: str) -> list[tuple[int, int]]:
+        """Where the messages' words stand in the text that the template makes of them."""
+        marks = ControlMarks.around(given, lambda _: True)
+        assert marks is not None, "a message has a role"
+        for with_blanks in (True, False):
+            words = marked_words(given["messages"], marks, with_blanks=with_blanks)
+            try:
+                unmarked, spans = marks.unwrap(self._write({**given, "messages": words}, *how))
+            except TemplateError:
+                continue
+            if unmarked == text:
+                return spans
+        # The template looks at how a content begins or ends, and was misled by the marks.
+        return spans_in_order(text, words_of(given["messages"]))
 
     def _given(
         self,
@@ -154,6 +196,7 @@ class ChatTemplate:
         }
         if not continue_final_message:
             return self._run(template, variables | {"messages": chat})
+        chat = [*chat[:-1], copy.deepcopy(chat[-1])]  # what was given may be written again
         field = continue_final_message if isinstance(continue_final_message, str) else "content"
         text = _mark_end(chat[-1], field, self.sources[variant])
         return _cut_at_mark(self._run(template, variables | {"messages": chat}), text)

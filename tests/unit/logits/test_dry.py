@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from unspool.history import History
 from unspool.history.dry import LARGEST_AMOUNT, amount_of
 from unspool.logits.dry import Dry, longest_repeats
+from unspool.logits.pipeline import process_by_stages, walk
 from unspool.params import DecodingParams
 from unspool.rules import Rules
 from unspool.types import Row
@@ -94,3 +96,17 @@ def test_the_amount_grows_to_its_limit_and_stays_there(base):
     assert amounts == sorted(amounts)
     assert amounts[0] == 0.8
     assert all(math.isfinite(amount) and amount <= LARGEST_AMOUNT for amount in amounts)
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_what_is_reported_is_what_was_applied(temperature):
+    """koboldcpp #1078: penalties were printed and not applied."""
+    its_row = row([0, 1, 2, 0, 1], dry_multiplier=3, temperature=temperature)
+    z = np.array([[0, 0, 2, -9]], dtype=np.float32)
+    (passed,) = walk(z[0].astype(np.float64), its_row)
+    assert (passed.stage.name, passed.before[2] - passed.after[2]) == ("dry", 3)
+    history = History(its_row.params, its_row.rules, its_row.token_ids)
+    assert [array.tolist() for array in history.dry_edits()] == [[2], [3]]
+    (processed,) = process_by_stages(z, [its_row], wants_candidates=True)
+    assert processed.candidates.logits.tolist() == [0, 0, -1, -9]
+    assert temperature or processed.chosen.token_id == 0
