@@ -17,6 +17,7 @@ from unspool import param_checks as checks
 from unspool import param_conflicts
 from unspool.errors import BadRequest
 from unspool.param_checks import Bias, Range
+from unspool.param_dialects import Dialects
 
 DEFAULT_MAX_TOKENS: Final = 512
 
@@ -75,7 +76,7 @@ RANGES: Final[Mapping[str, Range]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodingParams:
+class DecodingParams(Dialects):
     """How to turn logits into text. Immutable and hashable; `replace` gives a changed copy.
 
     temperature     logits are divided by it; 0 takes the largest logit and needs no seed. [0, 100]

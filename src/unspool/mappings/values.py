@@ -1,0 +1,150 @@
+"""Values that several dialects spell the same way."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from unspool.errors import BadRequest, brief
+from unspool.mappings.dialect import ABSENT, LOST, Reading, Told
+from unspool.param_checks import BIAS_LIMIT, Bias, Range
+
+N_TOP_LOGPROBS: Final = 20  # of OpenAI's chat
+LEAST_TOP_P: Final = 1e-9  # keeps one token, as 0 does elsewhere
+WHOLE_TEXT: Final = 2**31 - 1  # a window that no text outgrows
+A_CONSTRAINT: Final = "a constraint on the text, which is given to the request"
+THE_PROMPT: Final = "it is the prompt's"
+THE_REQUEST: Final = "it is the request's"
+THE_SERVER: Final = "it is about how the answer is sent or accounted for"
+_N_TOP: Final = Range(True, 0, N_TOP_LOGPROBS, "leave it out for the chosen token alone", optional=True)
+THE_ENGINE: Final = "it is about how the model is run"
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def top_p_of(value: Any) -> Any:
+    if is_number(value) and value == 0:
+        return Told(LEAST_TOP_P, "0 keeps one token; the least of ours is above 0")
+    return value
+
+
+def off_from(limit: float, neutral: Any) -> Callable[[Any], Any]:
+    """Values at or below the limit mean off."""
+
+    def read(value: Any) -> Any:
+        return neutral if is_number(value) and value <= limit else value
+
+    return read
+
+
+def off_above(limit: float, neutral: Any) -> Callable[[Any], Any]:
+    """Values at or above the limit mean off."""
+
+    def read(value: Any) -> Any:
+        return neutral if is_number(value) and value >= limit else value
+
+    return read
+
+
+def seed_of(value: Any) -> Any:
+    """-1 means a fresh one; other negative numbers are the same 64 bits without a sign."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value < 0:
+        if value == -1:
+            return Told(None, "-1 draws a fresh seed")
+        return Told(int(value) % 2**64, "a seed is at least 0: the same bits, unsigned")
+    return value
+
+
+def unless_none(value: Any) -> Any:
+    """For writing: None is said by saying nothing."""
+    return ABSENT if value is None else value
+
+
+def unless_empty(value: Any) -> Any:
+    """For writing: a list, or nothing when there is nothing in it."""
+    return list(value) if value else ABSENT
+
+
+def bias_by_id(value: Any) -> Any:
+    """{"123": 1.5} or {123: 1.5}: ids only, as text because JSON has no other keys."""
+    if not isinstance(value, Mapping):
+        raise BadRequest(
+            f"logit_bias must map token ids to numbers, got {brief(value)}", code="bad_logit_bias"
+        )
+    by_id = {_id_of(key): bias for key, bias in value.items()}
+    if any(is_number(bias) and bias <= -BIAS_LIMIT for bias in by_id.values()):
+        return Told(by_id, "at -100 a token is all but banned, as there; False bans it here")
+    return by_id
+
+
+def _id_of(key: Any) -> int:
+    if isinstance(key, str) and key.isascii() and key.isdigit():
+        return int(key)
+    if isinstance(key, numbers.Integral) and not isinstance(key, bool):
+        return int(key)
+    raise BadRequest(
+        f"logit_bias names the token {brief(key)}; here it is named by its id alone", code="bad_logit_bias"
+    )
+
+
+def bias_by_id_written(key: type) -> Callable[[tuple[Bias, ...]], Any]:
+    """For writing: ids as `key`, and only numbers; a text or a ban is lost."""
+
+    def write(biases: tuple[Bias, ...]) -> Any:
+        if any(isinstance(token, str) or bias is False for token, bias in biases):
+            return LOST
+        return {key(token): bias for token, bias in biases} or ABSENT
+
+    return write
+
+
+def clamped_bias(value: Any) -> Any:
+    """By id, and clamped to the limit as vLLM does, with a note when that changes anything."""
+    by_id = bias_by_id(value)
+    by_id = by_id.value if isinstance(by_id, Told) else by_id
+    clamped = {
+        token: max(-BIAS_LIMIT, min(BIAS_LIMIT, bias)) if is_number(bias) else bias
+        for token, bias in by_id.items()
+    }
+    return by_id if clamped == by_id else Told(clamped, f"clamped to ±{BIAS_LIMIT:g}, as there")
+
+
+def read_logprobs(reading: Reading) -> None:
+    """Chat says `logprobs: true` and `top_logprobs: k`; text completions say `logprobs: k`."""
+    logprobs, top = reading.take("logprobs"), reading.take("top_logprobs")
+    if isinstance(logprobs, bool):
+        n_top = _N_TOP.check("top_logprobs", top)
+        if logprobs:
+            reading.put("logprobs", True, "logprobs", n_top or 0)
+        elif n_top:
+            raise reading.refusal("top_logprobs", top, "it needs logprobs=True")
+    elif logprobs is not None:
+        reading.put("logprobs", logprobs, "logprobs", _N_TOP.check("logprobs", logprobs))
+    elif top is not None:
+        raise reading.refusal("top_logprobs", top, "it needs logprobs=True")
+
+
+def one_answer(reading: Reading, *names: str) -> None:
+    """`n` and `best_of`: one answer is what a request has; more are refused and not cut to one."""
+    for name in names:
+        value = reading.take(name)
+        if value is None:
+            continue
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value != 1:
+            why = "a request has one answer so far; send it again with other seeds"
+            raise reading.refusal(name, value, why)
+        reading.drop(name, value, "no decoding parameter: one answer is what a request has")
+
+
+def must_be_off(reading: Reading, off: Mapping[str, tuple[Any, str]]) -> None:
+    """Names that have no counterpart: their neutral values are dropped, others refused with the reason."""
+    for name, (neutral, why) in off.items():
+        value = reading.take(name)
+        if value is None:
+            continue
+        if value != neutral:
+            raise reading.refusal(name, value, why)
+        reading.drop(name, value, "off, and so of no effect")
