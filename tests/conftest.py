@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import hypothesis
 import pytest
 
 from unspool.models import catalogue
 from unspool.models.catalogue import CatalogueModel, WheelPart
+
+# Seconds are the machine's, and it may be busy: no example fails for having been slow.
+hypothesis.settings.register_profile("unspool", deadline=None)
+hypothesis.settings.load_profile("unspool")
 
 FAKE_PIP = Path(__file__).parent / "tools" / "fake_pip.py"
 

@@ -3,9 +3,9 @@
 Candidates are ordered by logit, largest first, and equal logits by token id; that order breaks every tie.
 Probabilities are of the candidates still alive, so each method renormalises what the one before it left.
 
-Thresholds have a slack of 1e-6, the resolution of float32 logits, always to the side of keeping what is
-exactly at the threshold. It is added to sums of probabilities and to shares of a whole (.4 + .3 reaches a
-top_p of .7), and on single probabilities it is one of their logarithm (a probability equal to epsilon stays).
+Thresholds have a slack of 1e-6, the resolution of float32 logits, so that what is exactly at one has reached
+it. It holds for sums of probabilities and shares of a whole (.4 + .3 reaches a top_p of .7), and for the
+logarithms of single probabilities (one equal to epsilon stays, be epsilon .1 or 1e-8).
 """
 
 from __future__ import annotations
