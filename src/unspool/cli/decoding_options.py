@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -84,18 +84,18 @@ def with_decoding_options(
                 if name in leave_out:
                     raise BadRequest(f"{name} is set by this command itself; leave it out", code="bad_set")
                 typed[name] = value
-            command(**given, decoding=Decoding.of(profile or DEFAULT_PROFILE, typed, defaults))
+            command(
+                **given,
+                decoding=Decoding.of(DEFAULT_PROFILE if profile is None else profile, typed, defaults),
+            )
 
-        signature = inspect.signature(command)
-        hints = get_type_hints(command, include_extras=True)
+        signature = inspect.signature(command, eval_str=True)
         parameters: list[inspect.Parameter] = []
         for parameter in signature.parameters.values():
             if parameter.name == "decoding":
                 parameters += _options(names, defaults)
             else:
-                parameters.append(
-                    parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
-                )
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
         return run

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -198,6 +200,7 @@ def test_a_report_that_nothing_would_print_is_refused(unspool, fake_llm, name: s
         (("--set", "ignore_eos=perhaps"), "ignore_eos must be True or False, got 'perhaps'"),
         (("--set", "top_k=1", "--top-k", "2"), "--top-k and --set top_k were both given"),
         (("--profile", "chatt"), "did you mean 'chat'?"),
+        (("--profile", ""), "a profile is a name or a path, got ''"),
         (("--profile", "reason"), "give the rest of it by hand (temperature=0.7, top_p=0.95)"),
         (("--profile", "./no-such.toml"), "cannot read the profile no-such.toml: No such file"),
         (("--mirostat", "2", "--top-p", "0.5"), "mirostat replaces every truncation"),
@@ -210,6 +213,14 @@ def test_a_mistake_is_one_line_with_the_way_out(unspool, fake_llm, arguments, sa
     assert ran.err.startswith("error: ")
     assert ran.err.count("\n") == 1
     assert said in ran.err
+
+
+def test_the_help_works_without_docstrings() -> None:
+    command = [sys.executable, "-OO", "-m", "unspool.cli"]
+    for arguments in (["run", "--help"], ["params"]):
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "--temperature" in done.stdout
 
 
 def test_one_parameter_is_shown_by_any_of_its_spellings(unspool) -> None:
