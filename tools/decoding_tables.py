@@ -113,6 +113,28 @@ def conventions() -> str:
     return table(("order", "rules that differ"), rows)
 
 
+def dialects() -> str:
+    """What each engine calls a parameter, and its default where that is another."""
+    from unspool.mappings import DIALECTS
+    from unspool.mappings.dialect import ABSENT, OURS
+
+    names: dict[str, dict[str, str]] = {name: {} for name in OURS}
+    for dialect in DIALECTS.values():
+        for ours, theirs in dialect.finish_names.items():
+            names[ours][dialect.name] = f"`{theirs}`" if theirs else ""
+        for each in dialect.fields:
+            differs = each.default is not ABSENT and each.default != OURS[each.ours]
+            default = "" if not differs else f" ({'no limit' if each.default is None else each.default})"
+            names[each.ours].setdefault(dialect.name, f"`{each.theirs}`{default}")
+    heads = ("parameter", *(dialect.name for dialect in DIALECTS.values()))
+    rows = [
+        (f"`{ours}`", *(theirs.get(head, "") for head in heads[1:]))
+        for ours, theirs in names.items()
+        if any(theirs.values())
+    ]
+    return table(heads, rows)
+
+
 def profiles() -> str:
     """Every shipped profile."""
     from unspool.cli.param_words import shown

@@ -183,6 +183,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "orders": decoding_tables.orders,
     "conventions": decoding_tables.conventions,
     "profiles": decoding_tables.profiles,
+    "dialects": decoding_tables.dialects,
     "command-line": command_line,
     "chat-commands": chat_commands,
 }

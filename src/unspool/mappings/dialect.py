@@ -117,7 +117,7 @@ class Dialect:
     before_names: tuple[str, ...] = ()  # the names that `before` takes
     after: Callable[[Reading], None] = lambda reading: None
     finish: Callable[[DecodingParams, dict[str, Any], list[Change]], None] = lambda params, theirs, lost: None
-    finish_names: tuple[str, ...] = ()  # our names that `finish` writes
+    finish_names: Mapping[str, str] = field(default_factory=dict)  # ours that `finish` minds, to theirs or ""
 
 
 def read(dialect: Dialect, given: object) -> tuple[DecodingParams, tuple[Change, ...]]:

@@ -175,5 +175,11 @@ LLAMA_CPP: Final = Dialect(
     before_names=("samplers", "n_cmpl", "n", "min_keep", "n_indent", "logprobs", "top_logprobs"),
     after=after,
     finish=_finish,
-    finish_names=("dynatemp_min", "dynatemp_max", "order", "penalty_scope", "banned_token_ids"),
+    finish_names={
+        "dynatemp_min": "dynatemp_range",
+        "dynatemp_max": "dynatemp_range",
+        "order": "samplers",
+        "penalty_scope": "",
+        "banned_token_ids": "logit_bias",
+    },
 )

@@ -83,5 +83,5 @@ OLLAMA: Final = Dialect(
     before_names=("options", "logprobs", "top_logprobs", "tfs_z", "penalize_newline"),
     after=llama_cpp.after,
     finish=lambda params, theirs, lost: llama_cpp.finish_penalties(params, lost),
-    finish_names=("penalty_scope",),
+    finish_names={"penalty_scope": ""},
 )

@@ -80,5 +80,5 @@ OPENAI: Final = Dialect(
     before=_before,
     before_names=("n", "best_of", "logprobs", "top_logprobs"),
     finish=_finish,
-    finish_names=("logprobs",),
+    finish_names={"logprobs": "top_logprobs"},
 )

@@ -215,5 +215,5 @@ TRANSFORMERS: Final = Dialect(
         *_REFUSED,
     ),
     finish=_finish,
-    finish_names=("stop", "include_stop", "banned_token_ids"),
+    finish_names={"stop": "stop_strings", "include_stop": "", "banned_token_ids": "suppress_tokens"},
 )

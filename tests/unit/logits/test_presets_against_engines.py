@@ -14,7 +14,7 @@ from preset_cases import Case, array_of, read
 
 from unspool.history import History
 from unspool.logits.orders import OBSERVERS
-from unspool.logits.pipeline import process_by_stages, walk
+from unspool.logits.pipeline import process, process_by_stages, walk
 from unspool.params import DecodingParams
 from unspool.rules import Rules
 from unspool.types import Row
@@ -50,9 +50,10 @@ def assert_same(kept: np.ndarray, logits: np.ndarray, case: Case) -> None:
 
 def assert_parity(case: Case, order: str) -> None:
     row = row_of(case, order)
-    (result,) = process_by_stages(array_of(case["logits"])[None], [row], wants_candidates=True)
-    candidates: Any = result.candidates
-    assert_same(candidates.token_ids, candidates.logits, case)
+    for run in (process_by_stages, process):  # the readable stages, and what requests go through
+        (result,) = run(array_of(case["logits"])[None], [row], wants_candidates=True)
+        candidates: Any = result.candidates
+        assert_same(candidates.token_ids, candidates.logits, case)
 
 
 def cases_by_parameter(name: str) -> dict[str, list[Case]]:
