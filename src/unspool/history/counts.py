@@ -107,7 +107,8 @@ class TokenCounts:
         found, counts = np.unique(np.array(prompt_ids[start:stop], np.int32)[counted], return_counts=True)
         for token_id, count in zip(found.tolist(), counts.tolist(), strict=True):
             if token_id not in self._left_out_ids:
-                self._counts[which, self._place(token_id)] = count
+                at = self._place(token_id)  # before the table is looked at: it may grow into a new one
+                self._counts[which, at] = count
 
     def _place(self, token_id: int) -> int:
         """Where a token stands in the table; a new one is put at its end."""

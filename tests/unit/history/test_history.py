@@ -122,6 +122,13 @@ def test_many_distinct_tokens_find_room():
     assert said(history)[1] == dict.fromkeys(range(700, 1000), 1)
 
 
+def test_a_prompt_of_many_distinct_tokens_is_counted_whole():
+    prompt = [*range(500), *range(250)]
+    params = DecodingParams(repetition_penalty=2, presence_penalty=1, penalty_scope="all")
+    expected = {i: 2 if i < 250 else 1 for i in range(500)}
+    assert said(History(params, Rules(), prompt))[:2] == (expected, expected)
+
+
 def test_the_views_of_the_counts_are_columns_without_copies():
     ids, repetition, additive = History(
         DecodingParams(repetition_penalty=2), Rules(), [3, 1, 3]
