@@ -35,9 +35,12 @@ def _before(reading: Reading) -> None:
     must_be_off(reading, off)
     read_windows(reading)
     read_logprobs(reading)
-    samplers = reading.take("samplers")
+    samplers, is_adaptive = reading.take("samplers"), False
     if samplers is not None:
-        reading.put("samplers", samplers, "order", read_samplers(samplers))
+        order, is_adaptive = read_samplers(samplers)
+        reading.put("samplers", samplers, "order", order)
+    if not is_adaptive and (target := reading.take("adaptive_target")) is not None:
+        reading.drop("adaptive_target", target, "it runs there only where samplers names adaptive_p")
 
 
 def read_windows(reading: Reading) -> None:
@@ -134,8 +137,9 @@ def _finish(params: DecodingParams, theirs: dict[str, Any], lost: list[Change]) 
         theirs["logit_bias"] += [[token_id, False] for token_id in params.banned_token_ids]
         lost.append(_lost(params, "banned_token_ids", "has a logit_bias of false for it, as written"))
     finish_penalties(params, lost)
-    if params.order != PRESET:
-        samplers = None if params.mirostat else written_samplers(params.order)
+    is_adaptive = params.adaptive_target is not None
+    if params.order != PRESET or is_adaptive:
+        samplers = None if params.mirostat else written_samplers(params.order, is_adaptive=is_adaptive)
         if samplers is None:
             lost.append(_lost(params, "order", "cannot be told this order"))
         else:

@@ -55,10 +55,14 @@ def _window_written(window: int | None) -> Any:
     return -1 if window is not None and window >= WHOLE_TEXT else unless_none(window)
 
 
+def _is_id(key: object) -> bool:
+    return isinstance(key, str) and key.isascii() and key.isdigit()
+
+
 def _bias(value: Any) -> Any:
     """[[id or text, number or false], ...], or a mapping of the same."""
     if isinstance(value, Mapping):
-        return {int(key) if str(key).isdigit() else key: bias for key, bias in value.items()}
+        return [(int(key) if _is_id(key) else key, bias) for key, bias in value.items()]
     return value
 
 

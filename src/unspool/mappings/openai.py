@@ -15,10 +15,10 @@ from unspool.mappings.values import (
     bias_by_id_written,
     one_answer,
     read_logprobs,
-    seed_of,
     top_p_of,
     unless_empty,
     unless_none,
+    unsigned_seed,
 )
 from unspool.param_checks import Range
 from unspool.params import DecodingParams
@@ -58,7 +58,7 @@ OPENAI: Final = Dialect(
         Field("frequency_penalty", "frequency_penalty"),
         Field("presence_penalty", "presence_penalty"),
         Field("logit_bias", "logit_bias", read=bias_by_id, write=bias_by_id_written(str)),
-        Field("seed", "seed", read=seed_of, write=unless_none),
+        Field("seed", "seed", read=unsigned_seed, write=unless_none),
         Field("stop", "stop", write=_at_most_four),
         Field(
             "max_tokens",

@@ -44,8 +44,8 @@ _STAGES: Final = {stage: name for name, stage in _NAMES.items()}
 PRESET: Final = "llama.cpp"
 
 
-def read_samplers(samplers: object) -> str | tuple[str, ...]:
-    """The order that llama.cpp would run: bias always first, adaptive-p always last."""
+def read_samplers(samplers: object) -> tuple[str | tuple[str, ...], bool]:
+    """The order that llama.cpp would run, bias first and adaptive-p last, and whether adaptive-p runs."""
     if isinstance(samplers, str):
         stages = [_stage(letter, _LETTERS) for letter in samplers.replace(";", "")]
     elif isinstance(samplers, Sequence) and not isinstance(samplers, bytes):
@@ -64,9 +64,8 @@ def read_samplers(samplers: object) -> str | tuple[str, ...]:
                 code="bad_samplers",
             )
     ordered = tuple(stage for stage in stages if stage != "adaptive")
-    if ordered == _DEFAULT:
-        return PRESET
-    return (PRESET, "bias", *ordered, "adaptive")
+    order = PRESET if ordered == _DEFAULT else (PRESET, "bias", *ordered, "adaptive")
+    return order, "adaptive" in stages
 
 
 def _stage(name: str, known: Mapping[str, str]) -> str:
@@ -79,11 +78,14 @@ def _stage(name: str, known: Mapping[str, str]) -> str:
     )
 
 
-def written_samplers(order: str | Sequence[str]) -> list[str] | None:
+def written_samplers(order: str | Sequence[str], *, is_adaptive: bool) -> list[str] | None:
     """Their list for an order of ours; None when it says something that theirs cannot."""
+    last = [_STAGES["adaptive"]] * is_adaptive
+    if order == PRESET:
+        return [_STAGES[stage] for stage in _DEFAULT] + last
     if isinstance(order, str) or tuple(order[:2]) != (PRESET, "bias"):
         return None
     stages = [stage for stage in order[2:] if stage != "adaptive"]
     if order[-1] != "adaptive" or any(stage not in _STAGES for stage in stages):
         return None
-    return [_STAGES[stage] for stage in stages]
+    return [_STAGES[stage] for stage in stages] + last

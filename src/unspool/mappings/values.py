@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -49,13 +50,16 @@ def off_above(limit: float, neutral: Any) -> Callable[[Any], Any]:
     return read
 
 
-def seed_of(value: Any) -> Any:
-    """-1 means a fresh one; other negative numbers are the same 64 bits without a sign."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and value < 0:
-        if value == -1:
-            return Told(None, "-1 draws a fresh seed")
+def unsigned_seed(value: Any) -> Any:
+    """A negative seed is the same 64 bits without a sign."""
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and -(2**63) <= value < 0:
         return Told(int(value) % 2**64, "a seed is at least 0: the same bits, unsigned")
     return value
+
+
+def seed_of(value: Any) -> Any:
+    """The same where -1 means a fresh one."""
+    return Told(None, "-1 draws a fresh seed") if value == -1 and is_number(value) else unsigned_seed(value)
 
 
 def unless_none(value: Any) -> Any:
@@ -70,14 +74,28 @@ def unless_empty(value: Any) -> Any:
 
 def bias_by_id(value: Any) -> Any:
     """{"123": 1.5} or {123: 1.5}: ids only, as text because JSON has no other keys."""
+    by_id = _pairs_by_id(value)
+    if any(is_number(bias) and bias <= -BIAS_LIMIT for _, bias in by_id):
+        return Told(by_id, "at -100 a token is all but banned, as there; False bans it here")
+    return by_id
+
+
+def clamped_bias(value: Any) -> Any:
+    """By id, and clamped to the limit as vLLM does, with a note when that changes anything."""
+    by_id = _pairs_by_id(value)
+    clamped = [
+        (token, math.copysign(BIAS_LIMIT, bias) if is_number(bias) and abs(bias) > BIAS_LIMIT else bias)
+        for token, bias in by_id
+    ]
+    return by_id if clamped == by_id else Told(clamped, f"clamped to ±{BIAS_LIMIT:g}, as there")
+
+
+def _pairs_by_id(value: Any) -> list[tuple[int, Any]]:
     if not isinstance(value, Mapping):
         raise BadRequest(
             f"logit_bias must map token ids to numbers, got {brief(value)}", code="bad_logit_bias"
         )
-    by_id = {_id_of(key): bias for key, bias in value.items()}
-    if any(is_number(bias) and bias <= -BIAS_LIMIT for bias in by_id.values()):
-        return Told(by_id, "at -100 a token is all but banned, as there; False bans it here")
-    return by_id
+    return [(_id_of(key), bias) for key, bias in value.items()]
 
 
 def _id_of(key: Any) -> int:
@@ -101,17 +119,6 @@ def bias_by_id_written(key: type) -> Callable[[tuple[Bias, ...]], Any]:
     return write
 
 
-def clamped_bias(value: Any) -> Any:
-    """By id, and clamped to the limit as vLLM does, with a note when that changes anything."""
-    by_id = bias_by_id(value)
-    by_id = by_id.value if isinstance(by_id, Told) else by_id
-    clamped = {
-        token: max(-BIAS_LIMIT, min(BIAS_LIMIT, bias)) if is_number(bias) else bias
-        for token, bias in by_id.items()
-    }
-    return by_id if clamped == by_id else Told(clamped, f"clamped to ±{BIAS_LIMIT:g}, as there")
-
-
 def read_logprobs(reading: Reading) -> None:
     """Chat says `logprobs: true` and `top_logprobs: k`; text completions say `logprobs: k`."""
     logprobs, top = reading.take("logprobs"), reading.take("top_logprobs")
@@ -123,7 +130,7 @@ def read_logprobs(reading: Reading) -> None:
             raise reading.refusal("top_logprobs", top, "it needs logprobs=True")
     elif logprobs is not None:
         reading.put("logprobs", logprobs, "logprobs", _N_TOP.check("logprobs", logprobs))
-    elif top is not None:
+    elif top:
         raise reading.refusal("top_logprobs", top, "it needs logprobs=True")
 
 

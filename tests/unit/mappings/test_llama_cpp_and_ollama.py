@@ -6,7 +6,7 @@ import pytest
 
 from unspool.errors import BadRequest
 from unspool.mappings.samplers import read_samplers, written_samplers
-from unspool.param_conflicts import GROUPS, ORDERS, stages_of
+from unspool.param_conflicts import ORDERS, stages_of
 from unspool.params import DecodingParams
 
 from_llama_cpp = DecodingParams.from_llama_cpp
@@ -57,6 +57,7 @@ def test_every_sampling_option_is_read():
             "dry_allowed_length": 3,
             "dry_penalty_last_n": -1,
             "dry_sequence_breakers": ["\n"],
+            "samplers": "edskypmxta",
             "adaptive_target": 0.4,
             "adaptive_decay": 0.5,
             "seed": 5,
@@ -111,8 +112,9 @@ def test_every_sampling_option_is_read():
         ({"top_n_sigma": -1}, {"top_n_sigma": 0.0}),
         ({"typical_p": 2}, {"typical_p": 1.0}),
         ({"temperature": -0.5}, {"temperature": 0.0}),
-        ({"adaptive_target": -1}, {"adaptive_target": None}),
-        ({"adaptive_target": 0}, {"adaptive_target": 0.0}),
+        ({"adaptive_target": -1, "samplers": "edskypmxta"}, {"adaptive_target": None}),
+        ({"adaptive_target": 0, "samplers": "edskypmxta"}, {"adaptive_target": 0.0}),
+        ({"adaptive_target": 0.5}, {"adaptive_target": None}),
         ({"n_probs": 0}, {"logprobs": None}),
         ({"logprobs": True, "top_logprobs": 2}, {"logprobs": 2}),
         (
@@ -159,7 +161,8 @@ def test_mirostat_leaves_everything_else_out_as_there_and_says_what():
     )
     assert params == expected.replace(temperature=params.temperature)
     told = notes(changes)
-    for name in ("top_k", "repeat_penalty", "dynatemp_range", "samplers", "adaptive_target"):
+    assert told["adaptive_target"] == "it runs there only where samplers names adaptive_p"
+    for name in ("top_k", "repeat_penalty", "dynatemp_range", "samplers"):
         assert "mirostat runs with bias and temperature only" in told[name]
     assert "top_p" not in told
     lost = DecodingParams(order="llama.cpp", mirostat=2, repetition_penalty=1.2).to_llama_cpp()[1]
@@ -174,12 +177,12 @@ def test_temperature_0_is_told_apart_where_their_chain_still_acts():
 
 def test_samplers_are_an_order_by_names_or_letters():
     stages = ("llama.cpp", "bias", "top_k", "typical", "temperature", "adaptive")
-    assert read_samplers(["top_k", "typ_p", "temperature"]) == stages
-    assert read_samplers(["top-k", "typical", "temp"]) == stages
-    assert read_samplers("kyt") == stages
-    assert read_samplers("edskypmxt") == "llama.cpp"
-    assert read_samplers("edskypmxta") == "llama.cpp"
-    assert read_samplers([]) == ("llama.cpp", "bias", "adaptive")
+    assert read_samplers(["top_k", "typ_p", "temperature"]) == (stages, False)
+    assert read_samplers(["top-k", "typical", "temp"]) == (stages, False)
+    assert read_samplers("kyta") == (stages, True)
+    assert read_samplers("edskypmxt") == ("llama.cpp", False)
+    assert read_samplers("edskypmxta") == ("llama.cpp", True)
+    assert read_samplers([]) == (("llama.cpp", "bias", "adaptive"), False)
     params, _ = from_llama_cpp({"samplers": "tk", "temperature": 0.5, "top_k": 3})
     assert stages_of(params.order)[:2] == ("bias", "temperature")
     assert params.to_llama_cpp()[0]["samplers"] == ["temperature", "top_k"]
@@ -212,17 +215,20 @@ def test_what_samplers_leaves_out_does_not_run_and_is_named():
 
 
 def test_the_default_samplers_are_our_preset():
-    named = [stage for stage in read_samplers("tkpmxysde") if stage not in ("llama.cpp",)]
-    stages = [stage for name in named for stage in GROUPS.get(name, (name,))]
-    ours = set(ORDERS["llama.cpp"]) - {"mirostat"}
-    assert ours <= set(stages)
+    order, _ = read_samplers("tkpmxysde")
+    assert set(ORDERS["llama.cpp"]) - {"mirostat"} <= set(stages_of(order))
 
 
 def test_orders_that_they_cannot_be_told():
-    assert written_samplers("vllm") is None
-    assert written_samplers(("top_k",)) is None
-    assert written_samplers(("llama.cpp", "bias", "top_a", "adaptive")) is None
-    assert written_samplers(("llama.cpp", "bias", "top_k")) is None
+    for order in (
+        "vllm",
+        ("top_k",),
+        ("llama.cpp", "bias", "top_a", "adaptive"),
+        ("llama.cpp", "bias", "top_k"),
+    ):
+        assert written_samplers(order, is_adaptive=False) is None
+    assert written_samplers("llama.cpp", is_adaptive=True)[-1] == "adaptive_p"
+    assert written_samplers("llama.cpp", is_adaptive=False)[-1] == "temperature"
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_log_probabilities_are_asked_for_in_two_ways():
         ({"logprobs": True, "top_logprobs": 5}, 5),
         ({"logprobs": False}, None),
         ({"logprobs": False, "top_logprobs": 0}, None),
+        ({"top_logprobs": 0}, None),
         ({"logprobs": 3}, 3),
         ({"logprobs": 0}, 0),
         ({}, None),
@@ -106,6 +107,8 @@ def test_biases_are_by_id_alone():
     params, changes = from_openai({"logit_bias": {"5": -100}, "max_tokens": 1})
     assert params.logit_bias == ((5, -100.0),)
     assert "all but banned" in notes(changes)["logit_bias"]
+    with pytest.raises(BadRequest, match="logit_bias names 5 twice"):
+        from_openai({"logit_bias": {"5": 1, 5: 2}})
     for bias in ({"word": 1}, {"-1": 1}, {"5": 101}, [5], {True: 1}):
         with pytest.raises(BadRequest, match="logit_bias"):
             from_openai({"logit_bias": bias})
@@ -122,7 +125,9 @@ def test_a_top_p_of_0_keeps_one_token():
 
 def test_seeds_of_64_bits_with_a_sign_are_the_same_bits():
     assert from_openai({"seed": -2})[0].seed == 2**64 - 2
-    assert from_openai({"seed": -1})[0].seed is None
+    assert from_openai({"seed": -1})[0].seed == 2**64 - 1
+    with pytest.raises(BadRequest, match="seed must be a whole number"):
+        from_openai({"seed": -(2**63) - 1})
 
 
 def test_four_stops_are_the_most_that_openai_takes():

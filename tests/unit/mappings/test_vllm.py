@@ -82,8 +82,10 @@ def test_a_bias_is_clamped_as_there_and_told():
     params, changes = from_vllm({"logit_bias": {"5": 150, "6": -100}})
     assert params.logit_bias == ((5, 100.0), (6, -100.0))
     assert notes(changes)["logit_bias"] == "clamped to ±100, as there"
-    with pytest.raises(BadRequest, match="logit_bias of 5"):
-        from_vllm({"logit_bias": {5: "much"}})
+    assert from_vllm({"logit_bias": {5: float("-inf")}})[0].logit_bias == ((5, -100.0),)
+    for value in ("much", float("nan")):
+        with pytest.raises(BadRequest, match="logit_bias of 5"):
+            from_vllm({"logit_bias": {5: value}})
 
 
 @pytest.mark.parametrize(
