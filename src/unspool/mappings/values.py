@@ -52,7 +52,7 @@ def off_above(limit: float, neutral: Any) -> Callable[[Any], Any]:
 
 def unsigned_seed(value: Any) -> Any:
     """A negative seed is the same 64 bits without a sign."""
-    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and -(2**63) <= value < 0:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool) and -(2**63) <= int(value) < 0:
         return Told(int(value) % 2**64, "a seed is at least 0: the same bits, unsigned")
     return value
 
