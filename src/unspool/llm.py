@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from unspool.engine.engine import Engine
 from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
+from unspool.engine.rules import check_range
 from unspool.engine.scheduler import Limits
 from unspool.engine.stream import EventStream, Streams
+from unspool.engine.token_table import TokenTable
 from unspool.errors import BadRequest, TemplateError
 from unspool.loading import check_settings, make_runner, open_model, room_for
 from unspool.models.loader import LoadedModel
@@ -204,6 +206,15 @@ class LLM:
     def detokenize(self, token_ids: Sequence[int]) -> str:
         """The text of token ids; control tokens add nothing to it."""
         return self.tokenizer.decode(checked_ids(token_ids))
+
+    def siblings(self, token_id: int) -> tuple[int, ...]:
+        """Tokens that write the same word as this one but for capitals and a space before it, ascending.
+
+        banned_token_ids, logit_bias and the like hold for an id alone; these are the others to name.
+        """
+        (checked,) = checked_ids([token_id])
+        check_range("siblings", [checked], self.tokenizer.vocab_size)
+        return TokenTable.of(self.tokenizer).siblings(checked)
 
     # Life
 

@@ -63,6 +63,13 @@ def test_the_default_parameters_draw_a_seed_and_report_it(llm):
     assert again.token_ids == done.token_ids
 
 
+def test_the_siblings_of_a_token_are_told(llm):
+    assert llm.siblings(ord("a")) == (ord("A"),)
+    assert llm.siblings(ord("!")) == llm.siblings(END_ID) == ()
+    with pytest.raises(BadRequest, match="siblings holds the token id 99999; this model's ids are"):
+        llm.siblings(99999)
+
+
 def test_text_and_its_token_ids_give_the_same_answer(llm):
     expected = llm.generate("hello", PARAMS).token_ids
     assert llm.generate(llm.tokenize("hello"), PARAMS).token_ids == expected

@@ -137,8 +137,9 @@ def _breakers(
     runs: dict[tuple[int, ...], None] = {}
     for breaker in params.dry_breakers:
         ids |= table.holding(breaker.encode())
-        for n in range(1, len(breaker)):
-            rest = spell(breaker[n:], vocabulary)
+        for n in range(1, min(len(breaker), table.longest + 1)):
+            heads = table.ending(breaker[:n].encode())
+            rest = spell(breaker[n:], vocabulary) if heads else None
             if rest is not None:
-                runs.update(((token_id, *rest), None) for token_id in table.ending(breaker[:n].encode()))
+                runs.update(((token_id, *rest), None) for token_id in heads)
     return frozenset(ids), tuple(runs)

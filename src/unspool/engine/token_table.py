@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -10,9 +11,11 @@ import numpy as np
 from unspool.engine.detokenize import Vocabulary
 from unspool.types import Ids
 
+_MOST_KEPT: Final = 256  # answers; the texts asked about come from requests
+
 
 class TokenTable:
-    """Made once for a vocabulary and kept as long as it lives; so is what tokens hold.
+    """Made once for a vocabulary and kept as long as it lives; so are answers, up to a number of them.
 
     The bytes of all tokens stand one after the other in one array, so that a search is a few passes over a
     megabyte and not a step per token.
@@ -20,9 +23,11 @@ class TokenTable:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         pieces = [vocabulary.token_bytes(token_id) for token_id in range(vocabulary.vocab_size)]
-        self._data = np.frombuffer(b"".join(pieces), np.uint8)
+        self._bytes = b"".join(pieces)
+        self._data = np.frombuffer(self._bytes, np.uint8)
         ends = np.cumsum([0, *map(len, pieces)])
         self._start, self._end = ends[:-1], ends[1:]  # (V,) where each token begins and ends
+        self.longest = max(map(len, pieces), default=0)  # token, in bytes
         self._holding: dict[bytes, frozenset[int]] = {}
 
     @classmethod
@@ -34,18 +39,16 @@ class TokenTable:
 
     def holding(self, data: bytes) -> frozenset[int]:
         """Tokens whose text holds these bytes."""
-        if data not in self._holding:
-            at = self._stands(np.arange(self._data.size - len(data) + 1), data)
-            token_ids = np.searchsorted(self._end, at, side="right")  # that each of these offsets lies in
-            whole = at + len(data) <= self._end[token_ids]  # and not across the border of two
-            self._holding[data] = frozenset(token_ids[whole].tolist())
-        return self._holding[data]
-
-    def equal(self, data: bytes) -> list[int]:
-        """Tokens whose text is these bytes, ascending."""
-        token_ids = np.flatnonzero(self._end - self._start == len(data))
-        found: list[int] = token_ids[self._stands(self._start[token_ids], data)].tolist()
+        found = self._holding.get(data)
+        if found is None:
+            while len(self._holding) >= _MOST_KEPT:
+                self._holding.pop(next(iter(self._holding)))
+            found = self._holding[data] = self._find(data)
         return found
+
+    def equal(self, data: bytes) -> tuple[int, ...]:
+        """Tokens whose text is these bytes, ascending."""
+        return self._ids_of.get(data, ())
 
     def ending(self, data: bytes) -> list[int]:
         """Tokens whose text ends with these bytes, ascending."""
@@ -53,10 +56,43 @@ class TokenTable:
         found: list[int] = token_ids[self._stands(self._end[token_ids] - len(data), data)].tolist()
         return found
 
+    def siblings(self, token_id: int) -> tuple[int, ...]:
+        """Other tokens that write the same word, ascending: with or without a space before it, in small
+        letters, capitals or with one capital. What holds for an id holds for none of them."""
+        text = self._bytes[self._start[token_id] : self._end[token_id]].decode("utf-8", "surrogateescape")
+        word = text.removeprefix(" ")
+        forms = {word, word.lower(), word.upper(), word.capitalize()} - {""}
+        alike = {
+            sibling
+            for form in forms
+            for spaced in (form, f" {form}")
+            for sibling in self.equal(spaced.encode("utf-8", "surrogateescape"))
+        }
+        return tuple(sorted(alike - {token_id}))
+
+    @cached_property
+    def _ids_of(self) -> dict[bytes, tuple[int, ...]]:
+        """Ids by text; control tokens, which have none, are left out."""
+        ids: dict[bytes, tuple[int, ...]] = {}
+        borders = zip(self._start.tolist(), self._end.tolist(), strict=True)
+        for token_id, (start, end) in enumerate(borders):
+            if start < end:
+                data = self._bytes[start:end]
+                ids[data] = (*ids.get(data, ()), token_id)
+        return ids
+
+    def _find(self, data: bytes) -> frozenset[int]:
+        at = self._stands(np.arange(self._data.size - len(data) + 1), data)
+        token_ids = np.searchsorted(self._end, at, side="right")  # that each of these offsets lies in
+        whole = at + len(data) <= self._end[token_ids]  # and not across the border of two
+        return frozenset(token_ids[whole].tolist())
+
     def _stands(self, offsets: Ids, data: bytes) -> Ids:
         """Indices of those offsets (n,) at which these bytes stand."""
         indices = np.arange(offsets.size)
         for i, byte in enumerate(data):
+            if not indices.size:
+                break
             indices = indices[self._data[offsets[indices] + i] == byte]
         return indices
 

@@ -144,8 +144,25 @@ def test_a_token_table_finds_what_a_look_at_every_token_finds():
     texts = [b"" if i == 0 else text for i, text in enumerate(TOKENS)]
     for data in (b"\n", b"e", b"er", b"ue", b"s", b" ", b"\x96", b"described", b"\xb8\x96", b"de", b"q" * 99):
         assert table.holding(data) == {i for i, text in enumerate(texts) if data in text}
-        assert table.equal(data) == [i for i, text in enumerate(texts) if data == text]
+        assert table.equal(data) == tuple(i for i, text in enumerate(texts) if data == text)
         assert table.ending(data) == [i for i, text in enumerate(texts) if text.endswith(data)]
+
+
+def test_the_siblings_of_a_banned_token_are_told():
+    """llama.cpp #19699: a token was banned, and its sibling with a space before it came out."""
+    tokens = [b"</s>", b"blue", b" blue", b"Blue", b"BLUE", b" Blue", b"bluer", b"", b" ", b"\xff", b"BLue"]
+    table = TokenTable(ToyVocabulary(tokens, ends=(0,)))
+    assert table.siblings(1) == (2, 3, 4, 5)
+    assert table.siblings(5) == (1, 2, 3, 4)
+    assert [table.siblings(i) for i in (0, 6, 7, 8, 9)] == [()] * 5
+
+
+def test_answers_about_many_texts_do_not_pile_up():
+    table = TokenTable(WORDS)
+    for n in range(1000):
+        assert table.holding(b"%d" % n) == frozenset()
+    assert len(table._holding) == 256
+    assert table.holding(b"999") == frozenset()
 
 
 def test_a_token_table_is_made_once_and_goes_with_its_vocabulary():
