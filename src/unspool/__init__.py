@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unspool.engine.scheduler import Limits as Limits
+    from unspool.engine.limits import Limits as Limits
     from unspool.engine.stream import EventStream as EventStream
     from unspool.errors import BadRequest as BadRequest
     from unspool.errors import UnspoolError as UnspoolError
@@ -27,10 +27,10 @@ _HOME = {
     "DecodingParams": "unspool.params",
     "Event": "unspool.types",
     "EventStream": "unspool.engine.stream",
-    "Limits": "unspool.engine.scheduler",
     "TokenLogprob": "unspool.types",
     "TokenLogprobs": "unspool.types",
     "TokenTrace": "unspool.trace",
+    "Limits": "unspool.engine.limits",
     "UnspoolError": "unspool.errors",
     "Usage": "unspool.types",
 }

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 from unspool.engine.engine import Engine
+from unspool.engine.limits import Limits
 from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
 from unspool.engine.rules import check_range
-from unspool.engine.scheduler import Limits
 from unspool.engine.stream import EventStream, Streams
 from unspool.engine.token_table import TokenTable
 from unspool.errors import BadRequest, TemplateError

@@ -21,6 +21,8 @@ I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.intp]
+
+Salt = str | None  # whose text it is, where texts of different owners must not share pages
 Spell: TypeAlias = Callable[[int], tuple[str, bytes]]  # of a token id: text to show, bytes that it adds
 
 
@@ -51,6 +53,10 @@ class Request:
     prompt_ids: tuple[int, ...]
     params: DecodingParams
     template_positions: frozenset[int] = frozenset()  # of the prompt, written by a chat template; when asked
+    n: int = 1  # answers; each has a branch of its own and its own random numbers
+    priority: int = 0  # higher first
+    salt: Salt = None  # requests with different salts share no pages
+    use_cache: bool = True  # False: take no pages from the prefix tree and leave none there
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +164,19 @@ class Usage:
     """What a request cost. Times are wall clock, shared with whatever ran in the same steps."""
 
     prompt_tokens: int
+    cached_tokens: int  # of the prompt's, those that were found in the prefix tree and not read again
     completion_tokens: int  # tokens in the result, cut where the text is cut
+    queue_ms: float  # from the request's arrival to its first step
     ttft_ms: float  # from the request's arrival to its first token
     prefill_s: float  # from the first step of the prompt to the first token
     decode_s: float  # from the first token to the last
     decoded_tokens: int  # tokens chosen after the first, kept or not; decode_s paid for them
+    n_preempted: int = 0  # times that the request was put back for want of pages
 
     @property
     def prefill_tokens_per_s(self) -> float:
-        return self.prompt_tokens / self.prefill_s if self.prefill_s > 0 else 0.0
+        """Of the tokens that were read."""
+        return (self.prompt_tokens - self.cached_tokens) / self.prefill_s if self.prefill_s > 0 else 0.0
 
     @property
     def decode_tokens_per_s(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unspool.engine.engine import Engine
-from unspool.engine.scheduler import Limits
+from unspool.engine.limits import Limits
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
 from unspool.types import Event, Request
@@ -65,7 +65,7 @@ class Told:
 def make_engine(
     *, n_rows: int = 512, n_tasks: int = 64, logits_bytes: int = 32 << 20, vocabulary=LETTERS, **runner
 ) -> Engine:
-    limits = Limits(n_rows, min(n_tasks, n_rows), logits_bytes)
+    limits = Limits(n_rows=n_rows, n_tasks=min(n_tasks, n_rows), logits_bytes=logits_bytes)
     runner = ToyRunner(**{"vocab_size": vocabulary.vocab_size, **runner})
     return Engine(runner, vocabulary, limits=limits)
 

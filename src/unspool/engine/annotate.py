@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unspool.engine.detokenize import Vocabulary
-from unspool.engine.scheduler import Share
+from unspool.engine.share import Share
 from unspool.engine.task import Task
 from unspool.logits.logprobs import choice_logprobs, prompt_logprobs
 from unspool.logits.tracing import trace_of

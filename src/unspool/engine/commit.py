@@ -6,23 +6,59 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unspool.engine.detokenize import Vocabulary
-from unspool.engine.scheduler import Share
+from unspool.engine.share import Share
+from unspool.engine.storage import Storage
 from unspool.engine.task import Branch, Phase, Task
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.errors import UnspoolError
 from unspool.history import History
-from unspool.kv.pool import PagePool
+from unspool.kv.prefix_tree import Match
 from unspool.kv.table import PageTable
-from unspool.runners.base import Runner
 from unspool.types import Chosen, Drop, Event, Extend, FinishReason, Fork, Move, TokenLogprobs, Usage
 
 
-def plant(task: Task, pool: PagePool, page_size: int, vocabulary: Vocabulary) -> None:
+def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
     """Give a new task its first branch: the prompt, with nothing cached and no page held."""
     params, prompt_ids = task.request.params, task.request.prompt_ids
     transcript = Transcript(StopRules.of(params, task.rules), vocabulary)
     history = History(params, task.rules, prompt_ids)
-    task.branches[0] = Branch(0, list(prompt_ids), PageTable(pool, page_size), transcript, history)
+    table = PageTable(storage.pool, storage.page_size)
+    task.branches[0] = Branch(0, list(prompt_ids), table, transcript, history)
+
+
+def adopt(task: Task, branch: Branch, storage: Storage, n_spare: int) -> int:
+    """Give a branch the pages that are known to hold the beginning of its text, as far as they take no more
+    than n_spare pages from others. Returns how many they take."""
+    match = storage.match(task, branch)
+    n_available = storage.pool.n_available
+    costs = [storage.pool.holders(page) == 0 for page in match.pages] + [match.partial_page is not None]
+    while sum(costs) > n_spare:
+        costs = costs[: max(len(costs) - 2, 0)]
+        match = Match(match.pages[: len(costs)], None, len(costs) * storage.page_size)
+    branch.n_cached, copy = branch.table.adopt(match)
+    if copy is not None:
+        storage.runner.copy_page(*copy)
+    if not task.has_output:
+        task.n_prompt_cached = branch.n_cached
+    return n_available - storage.pool.n_available
+
+
+def resume(task: Task) -> None:
+    """A task that was put back decodes again when all its branches have but one token to feed."""
+    is_resuming = task.phase is Phase.PREFILL and task.has_output
+    if is_resuming and all(branch.n_to_feed == 1 for branch in task.branches.values()):
+        task.move_to(Phase.DECODE)
+
+
+def preempt(task: Task, storage: Storage) -> None:
+    """Put a task back in the queue without its pages; it may find some of them again in the prefix tree."""
+    for branch in task.branches.values():
+        _leave(task, branch, storage)
+        branch.n_cached = 0
+    if not task.has_output:
+        task.prompt_logprobs = []
+    task.n_preempted += 1
+    task.move_to(Phase.WAITING)
 
 
 def reserve(shares: Sequence[Share], now: float) -> None:
@@ -33,10 +69,19 @@ def reserve(shares: Sequence[Share], now: float) -> None:
             share.task.clock.started = now
 
 
-def record(shares: Sequence[Share]) -> None:
-    """After the forward pass: its rows are in the cache."""
+def record(shares: Sequence[Share], storage: Storage) -> None:
+    """After the forward pass: its rows are in the cache, and whole pages of prompts in the prefix tree."""
     for share in shares:
-        share.branch.n_cached += share.n_rows
+        task, branch = share.task, share.branch
+        branch.n_cached += share.n_rows
+        if share.is_prompt:
+            n_whole = branch.n_cached - branch.n_cached % storage.page_size
+            branch.in_tree, others = storage.tree.insert(
+                branch.token_ids, n_whole, branch.table.pages.tolist(), task.salt, branch.in_tree
+            )
+            for index, page in others:  # read twice at once: promise 1 makes the pages equal
+                branch.table.replace(index, page)
+        resume(task)
 
 
 def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
@@ -44,56 +89,73 @@ def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
     task.prompt_logprobs += logprobs
 
 
-def make_moves(task: Task, moves: Sequence[Move], runner: Runner, now: float) -> list[Event]:
+def make_moves(task: Task, moves: Sequence[Move], storage: Storage, now: float) -> list[Event]:
     """Make a search's moves, in order; the news of every branch that grew or ended."""
-    if task.phase is Phase.PREFILL:
+    if not task.has_output:
         task.move_to(Phase.DECODE)
+        task.has_output = True
         task.clock.first_token = now
     events: list[Event] = []
     for move in moves:
         branch = task.branches[move.branch]
         if isinstance(move, Extend):
-            events += _extend(task, branch, move.tokens, now)
+            events += _extend(task, branch, move.tokens, storage, now)
         elif isinstance(move, Fork):
-            _fork(task, branch, move.child, runner)
+            _fork(task, branch, move.child, storage)
         elif isinstance(move, Drop):
-            _remove(task, branch)
+            _remove(task, branch, storage)
         else:
-            events.append(_end(task, branch, move.reason, now))
+            events.append(_end(task, branch, move.reason, storage, now))
     if not task.branches:
         task.move_to(Phase.DONE)
     return _with_prompt(task, events)
 
 
-def finish(task: Task, reason: FinishReason, now: float, error: UnspoolError | None = None) -> list[Event]:
+def finish(
+    task: Task, reason: FinishReason, storage: Storage, now: float, error: UnspoolError | None = None
+) -> list[Event]:
     """End a task as it stands, in whatever phase it is."""
-    events = [_end(task, branch, reason, now, error=error) for branch in list(task.branches.values())]
-    if task.phase is Phase.DECODE:
+    if not task.has_output:
+        _plant_answers(task, storage)
+    events = [_end(task, branch, reason, storage, now, error=error) for branch in [*task.branches.values()]]
+    if task.has_output:
         events = _with_prompt(task, events)
     task.move_to(Phase.DONE)
     return events
 
 
-def _extend(task: Task, branch: Branch, tokens: Sequence[Chosen], now: float) -> list[Event]:
+def _plant_answers(task: Task, storage: Storage) -> None:
+    """A task that ends before its first token has its answers all the same, empty ones."""
+    first = task.branches[0]
+    for branch_id in range(1, task.search.n_first):
+        table = PageTable(storage.pool, storage.page_size)
+        task.branches[branch_id] = Branch(
+            branch_id, first.token_ids.copy(), table, first.transcript.fork(), first.history.fork()
+        )
+
+
+def _extend(
+    task: Task, branch: Branch, tokens: Sequence[Chosen], storage: Storage, now: float
+) -> list[Event]:
     for chosen in tokens:
         branch.token_ids.append(chosen.token_id)
         branch.history.accept(chosen.token_id, chosen.observed)
         branch.notes.accept(chosen)
         ending = branch.transcript.accept(chosen.token_id)
         if ending is not None:
-            return [_end(task, branch, ending.reason, now, stop=ending.stop)]
+            return [_end(task, branch, ending.reason, storage, now, stop=ending.stop)]
         if len(branch.token_ids) - task.n_prompt == task.n_new_max:
-            return [_end(task, branch, "length", now)]
+            return [_end(task, branch, "length", storage, now)]
     news = _news(task, branch)
     return [news] if news.text or news.token_ids else []
 
 
-def _fork(task: Task, branch: Branch, child_id: int, runner: Runner) -> None:
+def _fork(task: Task, branch: Branch, child_id: int, storage: Storage) -> None:
     assert child_id not in task.branches, f"branch {child_id} is alive"
     assert len(task.branches) < task.search.max_branches, "more branches than pages were promised for"
     table, copy = branch.table.fork(branch.n_cached)
     if copy is not None:
-        runner.copy_page(*copy)
+        storage.runner.copy_page(*copy)
     task.branches[child_id] = Branch(
         child_id,
         branch.token_ids.copy(),
@@ -109,6 +171,7 @@ def _end(
     task: Task,
     branch: Branch,
     reason: FinishReason,
+    storage: Storage,
     now: float,
     *,
     stop: str | int | None = None,
@@ -117,7 +180,7 @@ def _end(
     """Close a branch and report it; its pages are free again."""
     branch.transcript.close()
     news = _news(task, branch)
-    _remove(task, branch)
+    _remove(task, branch, storage)
     return replace(
         news,
         finish_reason=reason,
@@ -150,9 +213,17 @@ def _with_prompt(task: Task, events: list[Event]) -> list[Event]:
     return events
 
 
-def _remove(task: Task, branch: Branch) -> None:
+def _remove(task: Task, branch: Branch, storage: Storage) -> None:
     del task.branches[branch.branch_id]
+    _leave(task, branch, storage)
+
+
+def _leave(task: Task, branch: Branch, storage: Storage) -> None:
+    """Give up a branch's pages; the prefix tree keeps them for who has the same text."""
+    pages = branch.table.pages.tolist()
+    storage.tree.insert(branch.token_ids, branch.n_cached, pages, task.salt, branch.in_tree)
     branch.table.release()
+    branch.in_tree = None
 
 
 def _usage(task: Task, branch: Branch, now: float) -> Usage:
@@ -162,9 +233,12 @@ def _usage(task: Task, branch: Branch, now: float) -> Usage:
     first_token = now if clock.first_token is None else clock.first_token
     return Usage(
         prompt_tokens=task.n_prompt,
+        cached_tokens=task.n_prompt_cached,
         completion_tokens=len(branch.transcript.token_ids),
+        queue_ms=1e3 * (started - clock.added),
         ttft_ms=1e3 * (first_token - clock.added),
         prefill_s=first_token - started,
         decode_s=now - first_token,
         decoded_tokens=max(n_chosen - 1, 0),
+        n_preempted=task.n_preempted,
     )

@@ -7,9 +7,11 @@ from time import perf_counter
 
 from unspool.engine import commit
 from unspool.engine.detokenize import Vocabulary
+from unspool.engine.limits import Limits
 from unspool.engine.rules import check_range, rules_of
-from unspool.engine.scheduler import Limits, Scheduler
+from unspool.engine.scheduler import Scheduler
 from unspool.engine.step import run_step
+from unspool.engine.storage import Storage
 from unspool.engine.task import Clock, Phase, Task
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
 from unspool.kv.layout import pages_for
@@ -35,9 +37,11 @@ class Engine:
         *,
         context_length: int | None = None,
         limits: Limits | None = None,
+        prefix_cache: bool = True,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        """`clock` tells seconds; times and deadlines are read from it."""
+        """`prefix_cache` keeps the pages of texts that have ended for those that begin alike.
+        `clock` tells seconds; times and deadlines are read from it."""
         if context_length is not None:
             check_context(context_length, runner.context_length)
         if limits is not None and not isinstance(limits, Limits):
@@ -45,13 +49,18 @@ class Engine:
         self.runner = runner
         self.vocabulary = vocabulary
         self.context_length = runner.context_length if context_length is None else context_length
-        self.pool = PagePool(runner.n_pages)
+        self.storage = Storage.of(runner)
+        self._prefix_cache = prefix_cache
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
-        self._scheduler = Scheduler(runner.n_pages, limits or Limits(), runner.vocab_size)
+        self._scheduler = Scheduler(self.storage, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
         self._clock = clock
         self._n_added = 0
         self._is_closed = False
+
+    @property
+    def pool(self) -> PagePool:
+        return self.storage.pool
 
     @property
     def is_idle(self) -> bool:
@@ -81,19 +90,23 @@ class Engine:
             template_positions=request.template_positions,
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
-        search: Search = Sample()
-        # The last token chosen is never fed, so it needs no place in the cache.
-        n_pages_max = search.max_branches * pages_for(n_prompt + n_new_max - 1, self.runner.page_size)
-        if n_pages_max > self.pool.n_pages:
+        search: Search = Sample(request.n)
+        n_pages_min, n_pages_max = self._pages_of(n_prompt, n_new_max, search.max_branches)
+        if n_pages_min > self.pool.n_pages:
             raise CapacityError(
-                f"the request may need {n_prompt + n_new_max} tokens and the KV cache holds "
-                f"{self.pool.n_pages * self.runner.page_size}; lower max_tokens or give more kv_tokens"
+                f"the request may need {n_pages_min * self.runner.page_size} tokens and the KV cache holds "
+                f"{self.pool.n_pages * self.runner.page_size}; lower max_tokens or n, or give more kv_tokens"
             )
         request_id = self._n_added
         self._n_added += 1
         seed = fresh_seed() if params.seed is None else params.seed
-        task = Task(request_id, request, rules, seed, search, n_new_max, n_pages_max, Clock(self._clock()))
-        commit.plant(task, self.pool, self.runner.page_size, self.vocabulary)
+        clock = Clock(self._clock())
+        is_shared = self._prefix_cache and request.use_cache
+        salt = ("shared", request.salt) if is_shared else ("own", request_id)
+        task = Task(
+            request_id, request, rules, seed, search, n_new_max, n_pages_max, salt, clock, request.priority
+        )
+        commit.plant(task, self.storage, self.vocabulary)
         self._tasks[request_id] = task
         self._scheduler.add(task)
         return request_id
@@ -110,7 +123,9 @@ class Engine:
         shares = self._scheduler.plan()
         if not shares:
             return []
-        events = run_step(shares, self.runner, self.vocabulary, self._n_vocab, self._clock)
+        started = self._clock()
+        events = run_step(shares, self.storage, self.vocabulary, self._n_vocab, self._clock)
+        self._scheduler.observe(shares, self._clock() - started)
         for share in shares:
             if share.task.phase is Phase.DONE:
                 self._forget(share.task)
@@ -121,24 +136,28 @@ class Engine:
         task = self._tasks.get(request_id)
         if task is None:
             return []
-        events = commit.finish(task, "cancelled", self._clock())
+        events = commit.finish(task, "cancelled", self.storage, self._clock())
         self._forget(task)
         return events
 
+    def set_priority(self, request_id: int, priority: int) -> None:
+        """Change the priority of a request in flight; does nothing for one that has ended."""
+        if (task := self._tasks.get(request_id)) is not None:
+            self._scheduler.set_priority(task, priority)
+
     def check(self) -> None:
-        """Assert that free and held pages add up, and that no more are promised than there are."""
+        """Assert that free, cached and live pages add up, and that each branch's tokens have theirs."""
         branches = [branch for task in self._tasks.values() for branch in task.branches.values()]
-        self.pool.check(branch.table.pages.tolist() for branch in branches)
+        self.pool.check((branch.table.pages.tolist() for branch in branches), self.storage.tree.pages())
         for branch in branches:
             assert branch.n_cached <= min(branch.table.n_tokens, len(branch.token_ids)), (
                 "cached without a page"
             )
         for task in self._tasks.values():
-            held = sum(len(branch.table.pages) for branch in task.branches.values())
+            held = len({page for branch in task.branches.values() for page in branch.table.pages.tolist()})
             assert held <= task.n_pages_max, (
-                f"request {task.request_id} holds {held} pages, {task.n_pages_max} promised"
+                f"request {task.request_id} holds {held} pages, {task.n_pages_max} at most were expected"
             )
-        assert self._scheduler.n_promised <= self.pool.n_pages, "more pages are promised than there are"
         self._check_idle()
 
     def close(self) -> None:
@@ -149,6 +168,14 @@ class Engine:
             self.cancel(request_id)
         self._is_closed = True
         self.runner.close()
+
+    def _pages_of(self, n_prompt: int, n_new_max: int, n_branches: int) -> tuple[int, int]:
+        """Pages of a prompt and its answers to their ends, when the prompt is shared and when it is not."""
+        page_size = self.runner.page_size
+        n_shared = 0 if n_branches == 1 else n_prompt // page_size
+        # The last token chosen is never fed, so it needs no place in the cache.
+        n_each = pages_for(n_prompt + n_new_max - 1, page_size)
+        return n_shared + n_branches * (n_each - n_shared), n_branches * n_each
 
     def _check_prompt(self, request: Request) -> None:
         if not request.prompt_ids:
@@ -162,7 +189,7 @@ class Engine:
         for task in list(self._tasks.values()):
             deadline_s = task.request.params.deadline_s
             if deadline_s is not None and now - task.clock.added >= deadline_s:
-                events += commit.finish(task, "deadline", now)
+                events += commit.finish(task, "deadline", self.storage, now)
                 self._forget(task)
         return events
 
@@ -175,7 +202,7 @@ class Engine:
 
     def _check_idle(self) -> None:
         if self.is_idle:
-            assert (self.pool.n_live, self._scheduler.n_promised) == (0, 0), "an idle engine holds pages"
+            assert self.pool.n_live == 0, "an idle engine holds pages"
 
     def _require_open(self) -> None:
         if self._is_closed:

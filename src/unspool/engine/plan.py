@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unspool.engine.scheduler import Share
+from unspool.engine.share import Share
 from unspool.kv.layout import pages_for
 from unspool.types import I32, Plan
 

@@ -12,17 +12,17 @@ from unspool.engine import commit
 from unspool.engine.annotate import annotate, score_prompt
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.plan import build_plan
-from unspool.engine.scheduler import Share
+from unspool.engine.share import Share
+from unspool.engine.storage import Storage
 from unspool.engine.task import Task
 from unspool.errors import UnspoolError
 from unspool.logits import pipeline
-from unspool.runners.base import Runner
 from unspool.types import F32, Event, Move, Processed, Row
 
 
 def run_step(
     shares: Sequence[Share],
-    runner: Runner,
+    storage: Storage,
     vocabulary: Vocabulary,
     n_vocab: int,
     clock: Callable[[], float],
@@ -37,7 +37,9 @@ def run_step(
     """
     commit.reserve(shares, clock())
     plan = build_plan(shares)
-    logits = runner.forward(plan)[:, :n_vocab]  # (W, V) f32, the last `n_logits` rows of each share in turn
+    logits = storage.runner.forward(plan)[
+        :, :n_vocab
+    ]  # (W, V) f32, the last `n_logits` rows of each share in turn
     ends = np.cumsum([share.n_logits for share in shares])  # of each share's part in W
     scored = [
         (share.task, score_prompt(share, logits[end - share.n_logits : end], vocabulary))
@@ -45,24 +47,28 @@ def run_step(
         if share.scores_prompt
     ]
     asking = [share for share in shares if share.wants_logits]
-    rows = [share.task.row(share.branch) for share in asking]
-    if scored:  # only the last row of a prompt is one that a token is chosen for
-        logits = logits[[end - 1 for share, end in zip(shares, ends, strict=True) if share.wants_logits]]
+    rows_of = [share.task.rows(share.branch) for share in asking]
+    rows = [row for its_rows in rows_of for row in its_rows]
+    if scored or len(rows) > len(asking):
+        # Only the last row of a scored prompt is one that a token is chosen for, and the last of a prompt
+        # with several answers is one for each of them.
+        lasts = [end - 1 for share, end in zip(shares, ends, strict=True) if share.wants_logits]
+        logits = logits[np.repeat(np.array(lasts, dtype=np.intp), [len(its_rows) for its_rows in rows_of])]
     processed = pipeline.process(logits, rows)
     decisions = [
-        (group.task, _advance(group, vocabulary)) for group in _by_task(asking, rows, logits, processed)
+        (group.task, _advance(group, vocabulary)) for group in _by_task(asking, rows_of, logits, processed)
     ]
 
     now = clock()
-    commit.record(shares)
+    commit.record(shares, storage)
     for task, logprobs in scored:
         commit.score(task, logprobs)
     events: list[Event] = []
     for task, decided in decisions:
         if isinstance(decided, UnspoolError):
-            events += commit.finish(task, "error", now, decided)
+            events += commit.finish(task, "error", storage, now, decided)
         else:
-            events += commit.make_moves(task, decided, runner, now)
+            events += commit.make_moves(task, decided, storage, now)
     return events
 
 
@@ -88,12 +94,16 @@ def _advance(group: _Group, vocabulary: Vocabulary) -> tuple[Move, ...] | Unspoo
 
 
 def _by_task(
-    asking: Sequence[Share], rows: Sequence[Row], logits: F32, processed: Sequence[Processed | UnspoolError]
+    asking: Sequence[Share],
+    rows_of: Sequence[Sequence[Row]],
+    logits: F32,
+    processed: Sequence[Processed | UnspoolError],
 ) -> Iterator[_Group]:
     """The scheduler keeps a task's branches side by side."""
     first = 0
-    for _, group in groupby(asking, key=lambda share: share.task.request_id):
-        shares = list(group)
-        last = first + len(shares)
-        yield _Group(shares[0].task, rows[first:last], logits[first:last], processed[first:last])
+    for _, group in groupby(zip(asking, rows_of, strict=True), key=lambda item: item[0].task.request_id):
+        shares, its_rows = zip(*group, strict=True)
+        rows = [row for rows in its_rows for row in rows]
+        last = first + len(rows)
+        yield _Group(shares[0].task, rows, logits[first:last], processed[first:last])
         first = last

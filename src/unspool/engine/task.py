@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from unspool.engine.notes import Notes
 from unspool.engine.transcript import Transcript
 from unspool.history import History
+from unspool.kv.prefix_tree import Place
 from unspool.kv.table import PageTable
 from unspool.rules import Rules
 from unspool.search.base import Search
@@ -18,15 +19,15 @@ from unspool.types import Request, Row, TokenLogprobs
 
 class Phase(enum.Enum):
     WAITING = "waiting"  # holds no pages
-    PREFILL = "prefill"  # the prompt is being read
+    PREFILL = "prefill"  # the prompt, or after a preemption the whole text, is being read
     DECODE = "decode"  # each live branch has one token to feed
     DONE = "done"  # holds no pages
 
 
 NEXT_PHASES: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.WAITING: frozenset({Phase.PREFILL, Phase.DONE}),
-    Phase.PREFILL: frozenset({Phase.DECODE, Phase.DONE}),
-    Phase.DECODE: frozenset({Phase.DONE}),
+    Phase.PREFILL: frozenset({Phase.DECODE, Phase.WAITING, Phase.DONE}),
+    Phase.DECODE: frozenset({Phase.WAITING, Phase.DONE}),
     Phase.DONE: frozenset(),
 }
 
@@ -45,6 +46,11 @@ class Branch:
     history: History
     notes: Notes = field(default_factory=Notes)
     n_cached: int = 0
+    in_tree: Place | None = None  # of its whole pages, those that were read as prompt
+
+    @property
+    def has_begun(self) -> bool:
+        return len(self.table.pages) > 0
 
     @property
     def n_to_feed(self) -> int:
@@ -70,11 +76,31 @@ class Task:
     seed: int
     search: Search
     n_new_max: int  # tokens it may write, by max_tokens and by the context's end
-    n_pages_max: int  # pages it may come to hold
+    n_pages_max: int  # pages it may come to hold, when its branches share none
+    salt: Hashable  # whose pages it may find in the prefix tree, and who may find its own
     clock: Clock
+    priority: int = 0  # higher first
+    n_preempted: int = 0  # times that it was put back
+    n_prompt_cached: int = 0  # tokens of the prompt that were found in the prefix tree at first
+    has_output: bool = False  # a token was chosen: what is read now was read before
     branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth
     phase: Phase = Phase.WAITING
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)  # of the prompt so far, not yet told
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Who comes first: the higher priority, and then who came first."""
+        return -self.priority, self.request_id
+
+    @property
+    def scores_prompt(self) -> bool:
+        """Whether logits of all of the prompt are still wanted."""
+        return self.request.params.prompt_logprobs is not None and not self.has_output
+
+    @property
+    def may_match(self) -> bool:
+        """Whether pages may come from the prefix tree: a prompt that is scored is read as a whole."""
+        return not self.scores_prompt
 
     @property
     def n_prompt(self) -> int:
@@ -84,13 +110,19 @@ class Task:
         assert phase in NEXT_PHASES[self.phase], f"a task cannot go from {self.phase.value} to {phase.value}"
         self.phase = phase
 
-    def row(self, branch: Branch) -> Row:
-        """The line of the logits matrix that is about this branch's next token."""
+    def rows(self, branch: Branch) -> list[Row]:
+        """The lines of the logits matrix that are about this branch's next token: one, and at the end of
+        the prompt one for each branch that the search starts with."""
+        if self.has_output:
+            return [self._row(branch, branch.branch_id)]
+        return [self._row(branch, branch_id) for branch_id in range(self.search.n_first)]
+
+    def _row(self, branch: Branch, branch_id: int) -> Row:
         params = self.request.params
         return Row(
             params,
             self.seed,
-            branch.branch_id,
+            branch_id,
             branch.token_ids,
             self.n_prompt,
             self.rules,

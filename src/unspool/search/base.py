@@ -16,6 +16,12 @@ class Search(Protocol):
     """
 
     @property
+    def n_first(self) -> int:
+        """How many branches start at the end of the prompt: `advance` sees a row for each at first, though
+        only branch 0 is there to be forked."""
+        ...
+
+    @property
     def max_branches(self) -> int:
         """How many branches may live at once; KV pages are promised for as many."""
         ...

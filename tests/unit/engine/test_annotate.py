@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_engine import LETTERS, drain, make_engine
 
-from unspool.engine.scheduler import Limits
+from unspool.engine.limits import Limits
 from unspool.errors import BadRequest
 from unspool.logits import tracing
 from unspool.params import DecodingParams
@@ -206,6 +206,7 @@ class ForksOnce:
     """Two branches from the second token on; each writes a token of its own, then 1."""
 
     max_branches = 2
+    n_first = 1
     wants_candidates = False
     n_steps: int = 0
 

@@ -6,7 +6,7 @@ import pytest
 from toy_engine import LETTERS, Told, alone, drain
 
 from unspool.engine.engine import Engine
-from unspool.engine.scheduler import Limits
+from unspool.engine.limits import Limits
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
 from unspool.types import Request

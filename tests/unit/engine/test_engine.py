@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toy_engine import LETTERS, Told, alone, drain, make_engine, run
 
 from unspool.engine.engine import Engine
-from unspool.engine.scheduler import Limits
+from unspool.engine.limits import Limits
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
 from unspool.logits import pipeline
 from unspool.params import DecodingParams

@@ -38,7 +38,7 @@ def test_a_long_prompt_is_read_beside_the_rows_that_decode():
 def test_prompts_share_a_step_in_order_of_arrival():
     engine = make_engine(n_rows=8, n_pages=64, n_tasks=8)
     for n in (3, 4, 5):
-        engine.add(Request((1,) * n, PARAMS))
+        engine.add(Request((n,) * n, PARAMS))
     seen = rows_of_each_step(engine)
     assert seen[:3] == [{0: 3, 1: 4, 2: 1}, {0: 1, 1: 1, 2: 4}, {0: 1, 1: 1, 2: 1}]
 
