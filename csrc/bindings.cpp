@@ -1,4 +1,4 @@
-// The only file that knows Python. Arrays and integers in, arrays out; the interpreter lock is released
+// What Python sees of the engine (of sampling: bindings_sampling.cpp). Arrays and integers in, arrays out; the interpreter lock is released
 // for loading and for the whole forward pass.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "bindings_sampling.h"
 #include "forward.h"
 
 namespace nb = nanobind;
@@ -216,7 +217,7 @@ std::vector<std::string> instruction_sets() {
 }  // namespace
 
 NB_MODULE(_native, m) {
-  m.doc() = "The native core: packed weights, pages of K and V, and the forward pass.";
+  m.doc() = "The native core: packed weights, pages of K and V, the forward pass, and sampling.";
   m.def("instruction_sets", &instruction_sets, "Names of the kernel sets this machine runs, widest first.");
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<int, const std::string&>(), nb::arg("n_threads"), nb::arg("isa"))
@@ -243,4 +244,5 @@ NB_MODULE(_native, m) {
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("kv_bytes", &Engine::kv_bytes)
       .def_prop_ro("isa", &Engine::isa);
+  unspool::bind_sampling(m);
 }

@@ -1,0 +1,76 @@
+#include "sampler.h"
+
+#include <algorithm>
+#include <new>
+
+#include "choose.h"
+#include "stages.h"
+
+namespace unspool::sampling {
+
+namespace {
+
+constexpr StageTags kChooseTags = {0x6124c18f, 0xb3559e37};
+
+bool edits(OpKind kind) {
+  return kind <= OpKind::kBias;
+}
+
+bool apply(const Op& op, const RowJob& job, Survivors& survivors, const Vectors& vectors) {
+  if (edits(op.kind)) return apply_edit(op, job, survivors), true;
+  if (!survivors.sound() || survivors.top() == -INFINITY) return false;
+  switch (op.kind) {
+    case OpKind::kTemperature:
+    case OpKind::kDynatemp:
+    case OpKind::kEdt:
+    case OpKind::kSmoothing:
+      return apply_temperature(op, survivors), true;
+    case OpKind::kTopK:
+    case OpKind::kTopP:
+    case OpKind::kTypical:
+    case OpKind::kTopH:
+      return apply_prefix(op, survivors, vectors), true;
+    default:
+      return apply_threshold(op, survivors), true;
+  }
+}
+
+// list() in order of id. What stages leave is mostly in that order already.
+std::vector<Candidate> by_id(Survivors& survivors) {
+  const auto earlier = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
+  auto& list = survivors.list();
+  list.erase(std::remove_if(list.begin(), list.end(), [](const Candidate& c) { return !(c.z > -INFINITY); }),
+             list.end());
+  const auto middle = std::is_sorted_until(list.begin(), list.end(), earlier);
+  std::sort(middle, list.end(), earlier);
+  std::inplace_merge(list.begin(), middle, list.end(), earlier);
+  return list;
+}
+
+bool work_out(const RowJob& job, int n_vocab, bool wants_candidates, const Vectors& vectors,
+              RowResult& result) {
+  if (!job.program) return false;
+  static thread_local Workspace work;
+  Survivors survivors(vectors, job.logits, n_vocab, work);
+  for (const Op& op : job.program->ops)
+    if (!apply(op, job, survivors, vectors)) return false;
+  if (!survivors.sound() || survivors.top() == -INFINITY) return false;
+  result.token_id = job.program->greedy ? survivors.best().id : draw(survivors, Noise(job, kChooseTags), vectors);
+  if (wants_candidates) result.candidates = by_id(survivors);
+  return true;
+}
+
+}  // namespace
+
+void Sampler::run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<char>& wants_candidates,
+                  std::vector<RowResult>& results) {
+  crew_.run((int)jobs.size(), [&](int i) {
+    try {
+      results[i].done = work_out(jobs[i], n_vocab, wants_candidates[i] != 0, vectors_, results[i]);
+    } catch (const std::bad_alloc&) {
+      results[i].done = false;
+    }
+  });
+}
+
+}  // namespace unspool::sampling

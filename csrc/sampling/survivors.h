@@ -1,0 +1,140 @@
+// The candidates of one row that are still alive, in one of two forms.
+//
+// As a row: the model's float32 logits, never rewritten. What stages did to all of them alike (temperature)
+// is a map applied on reading; the few that were edited one by one are taken out of the row (-inf stands in
+// their place until the end) and held aside in float64. The largest logit of each block is an index: to
+// find who is above a threshold, only blocks whose largest is above it are read.
+// As a list: ids and float64 logits, in no order, once a stage has cut.
+#pragma once
+#include <math.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+#include "vectors.h"
+
+namespace unspool::sampling {
+
+constexpr double kDeepest = -1e300;  // a difference of logits beyond it is put here: distribution.py
+
+// One monotone step from logits to logits, rounded as the stage in Python does.
+struct Map {
+  enum Kind : uint8_t { kDivide, kFromTop, kSmooth } kind;
+  double top;
+  double a, b, c;  // temperature | factor, k, s
+
+  double operator()(double z) const {
+    if (kind == kDivide) return z / a;
+    if (kind == kFromTop) return (z - top) / a;
+    const double d = std::max(z - top, kDeepest);
+    return top + a * (d * d) * (c * d - b);
+  }
+};
+
+// Sums over the survivors' weights e^(z - top).
+struct Sums {
+  double top;
+  double total;     // sum of weights
+  double weighted;  // sum of (z - top) times weight
+  double log_total() const { return top + log(total); }
+  double entropy() const { return log(total) - weighted / total; }
+};
+
+// Memory that rows of one thread use one after the other.
+struct Workspace {
+  std::vector<float> maxima;                            // of each block
+  std::vector<float> ranked;                            // a copy of it to select from
+  std::vector<int32_t> found;                           // ids
+  std::vector<int32_t> slot;                            // (V,) of a token held aside or listed, from 1; else 0
+  std::vector<double> weights;                          // of a list
+  std::vector<Candidate> aside, list, head;             // see Survivors
+  std::vector<std::pair<int32_t, float>> taken;         // what stood in the row
+};
+
+class Survivors {
+ public:
+  Survivors(const Vectors& vectors, float* row, int n_vocab, Workspace& work);
+  ~Survivors();
+  Survivors(const Survivors&) = delete;
+
+  bool listed() const { return listed_; }
+  // Whether no NaN and no +inf is among them. If not, nothing else may be asked.
+  bool sound() {
+    if (!listed_) index();
+    return sound_;
+  }
+  std::vector<Candidate>& list();           // becomes a list of all survivors
+
+  double top();    // the largest logit; -inf when nobody is alive
+  size_t count();  // who is alive
+  Sums sums();
+  Candidate best();  // the first in order; id -1 when nobody is alive
+
+  // z = edit(z, i) for the i-th of ids (n,) where it is alive. Ids beyond the vocabulary are nobody's.
+  template <class Edit>
+  void edit(const int32_t* ids, size_t n, Edit&& edit);
+  void keep_only(const std::vector<int32_t>& ids);
+  void ban(const int32_t* ids, size_t n) {
+    edit(ids, n, [](double, size_t) { return -INFINITY; });
+  }
+  void map(const Map& step);
+  const std::vector<Map>& maps() const { return maps_; }
+  void keep_near(double top, double distance);  // z - top >= distance
+
+  // Survivors that include the first m in order and everybody who stands before the last of them; all when
+  // there are no more. In no order. A reference to memory that the next call overwrites.
+  std::vector<Candidate>& head(size_t m);
+  // Survivors with z - top >= distance, likewise.
+  std::vector<Candidate>& near(double top, double distance);
+  void become(std::vector<Candidate>& chosen);  // the survivors are these, and a list
+
+  // Adds count, sum and sum of squares of x - about over the row.
+  void row_moments(double about, double* sums) { vectors_.moments(row_, n_vocab_, about, sums); }
+
+  // For who walks the row itself: see choose.cpp.
+  const float* row() const { return row_; }
+  int n_vocab() const { return n_vocab_; }
+  const std::vector<float>& maxima() { return index(), work_.maxima; }
+  const std::vector<Candidate>& aside() const { return work_.aside; }
+  float row_top() { return index(), row_top_; }
+  double mapped(double x) const {
+    for (const Map& step : maps_) x = step(x);
+    return x;
+  }
+
+ private:
+  void index();
+  int32_t slot_of(int32_t id);  // of a token, taken out of the row if it still stands there; -1: not alive
+  float least_near(double top, double distance) const;
+  void leave_row();
+  void collect(double top, double distance, std::vector<Candidate>& out);
+
+  const Vectors& vectors_;
+  float* const row_;
+  const int n_vocab_;
+  Workspace& work_;
+  std::vector<Map> maps_;
+  bool listed_ = false;
+  bool indexed_ = false;
+  bool sound_ = true;
+  float row_top_ = -INFINITY;  // over the row, when indexed
+};
+
+template <class Edit>
+void Survivors::edit(const int32_t* ids, size_t n, Edit&& edit) {
+  auto& candidates = listed_ ? work_.list : work_.aside;
+  if (listed_)
+    for (size_t i = 0; i < candidates.size(); ++i) work_.slot[candidates[i].id] = (int32_t)i + 1;
+  for (size_t i = 0; i < n; ++i) {
+    const int32_t slot = slot_of(ids[i]);
+    if (slot < 0 || !(candidates[slot].z > -INFINITY)) continue;
+    candidates[slot].z = edit(candidates[slot].z, i);
+    sound_ &= candidates[slot].z < INFINITY;
+  }
+  if (listed_)
+    for (const Candidate& candidate : candidates) work_.slot[candidate.id] = 0;
+}
+
+}  // namespace unspool::sampling
