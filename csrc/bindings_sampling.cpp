@@ -43,24 +43,25 @@ nb::object new_array(std::vector<T>&& values) {
   return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size()}, owner));
 }
 
-// A row is None, to be left alone, or (program, seed, branch, position, running, counts, dry, banned, wants_candidates); the three before
-// the last are None or arrays, see fused.py.
+// A row is None, to be left alone, or (program, seed, branch, position, n_output, running, counts, dry, banned, wants_candidates); the three
+// before the last are None or arrays, see fused.py.
 RowJob job_of(nb::tuple row, float* logits) {
-  if (row.size() != 9) throw std::invalid_argument("run: a row has nine parts");
+  if (row.size() != 10) throw std::invalid_argument("run: a row has ten parts");
   RowJob job = {};
   job.program = nb::cast<const Program*>(row[0]);
   job.logits = logits;
   job.seed = nb::cast<uint64_t>(row[1]);
   job.branch = nb::cast<uint32_t>(row[2]);
   job.position = nb::cast<uint32_t>(row[3]);
-  job.running = nb::cast<double>(row[4]);
-  if (!row[5].is_none()) {
-    job.repetition = listed<int32_t>(row[5][0], row[5][1]);
-    job.additive = listed<int32_t>(row[5][0], row[5][2]);
+  job.n_output = nb::cast<uint32_t>(row[4]);
+  job.running = nb::cast<double>(row[5]);
+  if (!row[6].is_none()) {
+    job.repetition = listed<int32_t>(row[6][0], row[6][1]);
+    job.additive = listed<int32_t>(row[6][0], row[6][2]);
   }
-  if (!row[6].is_none()) job.dry = listed<double>(row[6][0], row[6][1]);
-  if (!row[7].is_none()) {
-    const auto ids = nb::cast<Vector<int32_t>>(row[7]);
+  if (!row[7].is_none()) job.dry = listed<double>(row[7][0], row[7][1]);
+  if (!row[8].is_none()) {
+    const auto ids = nb::cast<Vector<int32_t>>(row[8]);
     job.banned_next = {ids.data(), nullptr, ids.size()};
   }
   return job;
@@ -87,7 +88,7 @@ nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
     if (rows[i].is_none()) continue;
     const nb::tuple row = nb::cast<nb::tuple>(rows[i]);
     jobs[i] = job_of(row, logits.data() + (int64_t)i * logits.stride(0));
-    wants[i] = nb::cast<bool>(row[8]);
+    wants[i] = nb::cast<bool>(row[9]);
   }
   std::vector<RowResult> results(n_rows);
   {

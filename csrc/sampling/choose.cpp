@@ -20,7 +20,7 @@ class Contest {
     // -ln(-ln(1 - t)) <= -ln t: cheaper than the noise, and nearly equal to it where noise is large.
     if (coarse == 0 && tail > exp(candidate.z - best_ + kRounding)) return;
     const double score = candidate.z + gumbel_of(tail);
-    if (score > best_ || (score == best_ && candidate.id < id_)) best_ = score, id_ = candidate.id;
+    if (score > best_ || (score == best_ && candidate.id < winner_.id)) best_ = score, winner_ = candidate;
   }
   void enter(const Candidate& candidate) { enter(candidate, noise_.coarse(candidate.id)); }
 
@@ -30,13 +30,13 @@ class Contest {
     if (below_[1] < needed) return below_[0] < needed ? -1 : 0;
     return (int)(std::partition_point(below_, below_ + 256, [&](double b) { return b >= needed; }) - below_) - 1;
   }
-  int32_t winner() const { return id_; }
+  Candidate winner() const { return winner_; }
 
  private:
   const Noise& noise_;
   const double* below_;
   double best_ = -INFINITY;
-  int32_t id_ = -1;
+  Candidate winner_ = {-INFINITY, -1};
 };
 
 void enter_row(Survivors& survivors, const Noise& noise, const Vectors& vectors, Contest& contest) {
@@ -69,10 +69,10 @@ void enter_long_list(const std::vector<Candidate>& list, int n_vocab, const Nois
 
 }  // namespace
 
-int32_t draw(Survivors& survivors, const Noise& noise, const Vectors& vectors) {
+Candidate draw(Survivors& survivors, const Noise& noise, const Vectors& vectors) {
   Contest contest(noise);
   const Candidate best = survivors.best();
-  if (best.id < 0) return -1;
+  if (best.id < 0) return best;
   contest.enter(best);
   if (survivors.listed()) {
     const auto& list = survivors.list();

@@ -5,7 +5,7 @@
 
 namespace unspool::sampling {
 
-// The first in order of the survivors' z + noise; id -1 when nobody is alive.
-int32_t draw(Survivors& survivors, const Noise& noise, const Vectors& vectors);
+// The survivor with the largest z + noise, the lowest id of equals; id -1 when nobody is alive.
+Candidate draw(Survivors& survivors, const Noise& noise, const Vectors& vectors);
 
 }  // namespace unspool::sampling

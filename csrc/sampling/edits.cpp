@@ -1,7 +1,11 @@
 // Masks, penalties and bias: few tokens, one by one.
+#include <limits>
+
 #include "stages.h"
 
 namespace unspool::sampling {
+
+constexpr double kLargest = std::numeric_limits<double>::max();
 
 void apply_edit(const Op& op, const RowJob& job, Survivors& survivors) {
   switch (op.kind) {
@@ -11,10 +15,14 @@ void apply_edit(const Op& op, const RowJob& job, Survivors& survivors) {
       return survivors.ban(op.ids.data(), op.ids.size());
     case OpKind::kBanNext:
       return survivors.ban(job.banned_next.ids, job.banned_next.n);
+    case OpKind::kMinTokens:
+      if (job.n_output < op.a) survivors.ban_unless_last(op.ids);
+      return;
     case OpKind::kRepetition: {
       const auto& seen = job.repetition;
       return survivors.edit(seen.ids, seen.n, [&](double z, size_t i) {
-        return seen.values[i] == 0 ? z : z > 0 ? z / op.a : z * op.a;
+        if (seen.values[i] == 0) return z;
+        return std::clamp(z > 0 ? z / op.a : z * op.a, -kLargest, kLargest);
       });
     }
     case OpKind::kFrequency: {

@@ -12,6 +12,8 @@ namespace unspool::sampling {
 struct StageTags {
   uint32_t coarse, fine;
 };
+constexpr StageTags kChooseTags = {0x6124c18f, 0xb3559e37};
+constexpr StageTags kXtcTags = {0xb4eddf3c, 0x50acefdb};
 
 class Noise {
  public:

@@ -74,8 +74,8 @@ void keep_prefix(Survivors& survivors, const Vectors& vectors, double top, size_
   std::vector<Ranked> items;
   for (const size_t n_head : {kHead, 8 * kHead, SIZE_MAX}) {
     const auto& candidates = survivors.head(n_head);
-    const bool all = survivors.listed();  // a head that is the whole makes a list of it
-    weigh(all ? survivors.list() : candidates, top, vectors, items);
+    const bool all = survivors.listed() && candidates.size() == survivors.list().size();
+    weigh(candidates, top, vectors, items);
     for (Ranked& item : items) item.weight = reweigh(item.weight, item.candidate.z - top);
     const size_t n = open_prefix(items, open);
     if (n == items.size() && !all) continue;
@@ -91,21 +91,10 @@ void keep_mass(double p, Survivors& survivors, const Vectors& vectors) {
       [=](double mass) { return mass < enough; });
 }
 
-void keep_count(size_t k, bool with_ties, Survivors& survivors) {
-  if (k >= (size_t)survivors.n_vocab()) return;
-  auto& head = survivors.head(k);
-  if (head.size() > k) {
-    std::nth_element(head.begin(), head.begin() + (k - 1), head.end(), before);
-    if (!with_ties) head.resize(k);
-  }
-  if (with_ties && head.size() >= k) return survivors.keep_near(head[k - 1].z, 0);
-  survivors.become(head);
-}
-
 void keep_entropy(double share, Survivors& survivors, const Vectors& vectors) {
   const Sums sums = survivors.sums();
   const double log_total = log(sums.total), allowed = (share + kSlack) * sums.entropy();
-  if (!(allowed > 0)) return keep_count(1, false, survivors);
+  if (!(allowed > 0)) return keep_first(1, false, survivors);
   keep_prefix(
       survivors, vectors, sums.top, 0,
       [&](double weight, double d) { return weight > 0 ? (log_total - d) * weight / sums.total : 0.0; },
@@ -149,14 +138,25 @@ void keep_typical(const Op& op, Survivors& survivors, const Vectors& vectors) {
 
 }  // namespace
 
+void keep_first(size_t k, bool with_ties, Survivors& survivors) {
+  if (k >= (size_t)survivors.n_vocab()) return;
+  auto& head = survivors.head(k);
+  if (head.size() > k) {
+    std::nth_element(head.begin(), head.begin() + (k - 1), head.end(), before);
+    if (!with_ties) head.resize(k);
+  }
+  if (with_ties && head.size() >= k) return survivors.keep_near(head[k - 1].z, 0);
+  survivors.become(head);
+}
+
 void apply_prefix(const Op& op, Survivors& survivors, const Vectors& vectors) {
   switch (op.kind) {
     case OpKind::kTopK:
-      return keep_count((size_t)op.a, op.flag, survivors);
+      return keep_first((size_t)op.a, op.flag, survivors);
     case OpKind::kTopP:
       return keep_mass(op.a, survivors, vectors);
     case OpKind::kTopH:
-      if (op.b > 0) keep_count((size_t)op.b, false, survivors);
+      if (op.b > 0) keep_first((size_t)op.b, false, survivors);
       return keep_entropy(op.a, survivors, vectors);
     default:
       return keep_typical(op, survivors, vectors);

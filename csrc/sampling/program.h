@@ -12,6 +12,7 @@ enum class OpKind : uint8_t {
   kAllow,        // ids of the op: the only candidates
   kBan,          // ids of the op: no candidates
   kBanNext,      // ids of the row: no candidates
+  kMinTokens,    // ids of the op: no candidates in the first a tokens of the answer, if others are left
   kRepetition,   // a: what occurred has z / a when z > 0, else z * a
   kFrequency,    // a: z -= a * count
   kPresence,     // a: z -= a
@@ -30,6 +31,10 @@ enum class OpKind : uint8_t {
   kEpsilon,      // a: ln epsilon; flag: all that equal the top stay
   kEta,          // a: ln epsilon; flag
   kTopA,         // a: ln a; flag
+  kTailFree,     // a: share of the bends
+  kXtc,          // a: probability, b: ln of the threshold; ids of the op: spared
+  kMirostat,     // a: version; flag: surprise is taken after the cut
+  kAdaptive,     // a: target
   kCount
 };
 
@@ -62,6 +67,7 @@ struct RowJob {
   uint64_t seed;
   uint32_t branch;
   uint32_t position;
+  uint32_t n_output;             // tokens of the answer so far
   double running;                // mirostat's mu or adaptive-p's average
   Listed<int32_t> repetition;    // counts of what occurred, and where repetition and the additive
   Listed<int32_t> additive;      // penalties look at; the same ids

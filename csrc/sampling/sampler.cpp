@@ -10,13 +10,12 @@ namespace unspool::sampling {
 
 namespace {
 
-constexpr StageTags kChooseTags = {0x6124c18f, 0xb3559e37};
-
 bool edits(OpKind kind) {
   return kind <= OpKind::kBias;
 }
 
-bool apply(const Op& op, const RowJob& job, Survivors& survivors, const Vectors& vectors) {
+bool apply(const Op& op, const RowJob& job, bool is_last, Survivors& survivors, const Vectors& vectors,
+           Lesson& lesson) {
   if (edits(op.kind)) return apply_edit(op, job, survivors), true;
   if (!survivors.sound() || survivors.top() == -INFINITY) return false;
   switch (op.kind) {
@@ -30,6 +29,13 @@ bool apply(const Op& op, const RowJob& job, Survivors& survivors, const Vectors&
     case OpKind::kTypical:
     case OpKind::kTopH:
       return apply_prefix(op, survivors, vectors), true;
+    case OpKind::kTailFree:
+      return apply_tail_free(op, survivors), true;
+    case OpKind::kXtc:
+      return apply_xtc(op, job, survivors), true;
+    case OpKind::kMirostat:
+    case OpKind::kAdaptive:
+      return apply_steering(op, job, is_last, survivors, lesson), true;
     default:
       return apply_threshold(op, survivors), true;
   }
@@ -52,10 +58,15 @@ bool work_out(const RowJob& job, int n_vocab, bool wants_candidates, const Vecto
   if (!job.program) return false;
   static thread_local Workspace work;
   Survivors survivors(vectors, job.logits, n_vocab, work);
+  Lesson lesson;
   for (const Op& op : job.program->ops)
-    if (!apply(op, job, survivors, vectors)) return false;
+    if (!apply(op, job, &op == &job.program->ops.back(), survivors, vectors, lesson)) return false;
   if (!survivors.sound() || survivors.top() == -INFINITY) return false;
-  result.token_id = job.program->greedy ? survivors.best().id : draw(survivors, Noise(job, kChooseTags), vectors);
+  const Candidate chosen =
+      job.program->greedy ? survivors.best() : draw(survivors, Noise(job, kChooseTags), vectors);
+  result.token_id = chosen.id;
+  result.has_observed = lesson.stage != OpKind::kCount;
+  if (result.has_observed) result.observed = lesson.of(chosen);
   if (wants_candidates) result.candidates = by_id(survivors);
   return true;
 }

@@ -73,8 +73,19 @@ void Survivors::keep_only(const std::vector<int32_t>& ids) {
     kept.push_back({z, ids[i]});
     return -INFINITY;  // so that an id named twice counts once
   });
-  work_.head.swap(kept);
-  become(work_.head);
+  index();  // a NaN that is not allowed is still one
+  become(kept);
+}
+
+void Survivors::ban_unless_last(const std::vector<int32_t>& ids) {
+  std::vector<Candidate> banned;
+  edit(ids.data(), ids.size(), [&](double z, size_t i) {
+    banned.push_back({z, ids[i]});
+    return -INFINITY;
+  });
+  if (anyone()) return;
+  if (listed_) return become(banned);
+  for (const Candidate& candidate : banned) work_.aside[slot_of(candidate.id)].z = candidate.z;
 }
 
 void Survivors::map(const Map& step) {
@@ -109,10 +120,20 @@ Candidate Survivors::best() {
   return best;
 }
 
+bool Survivors::anyone() {
+  for (const auto& candidate : listed_ ? work_.list : work_.aside)
+    if (candidate.z > -INFINITY) return true;
+  if (!listed_)
+    for (int id = 0; id < n_vocab_; ++id)
+      if (row_[id] != -INFINITY && mapped(row_[id]) != -INFINITY) return true;
+  return false;
+}
+
 size_t Survivors::count() {
   size_t n = 0;
   for (const auto& candidate : listed_ ? work_.list : work_.aside) n += candidate.z > -INFINITY;
   if (listed_) return n;
+  if (!maps_.empty()) return list().size();  // what a map has sent to -inf is dead
   double sums[3] = {0, 0, 0};
   vectors_.moments(row_, n_vocab_, 0.0, sums);
   return n + (size_t)sums[0];

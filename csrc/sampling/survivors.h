@@ -68,7 +68,8 @@ class Survivors {
   std::vector<Candidate>& list();           // becomes a list of all survivors
 
   double top();    // the largest logit; -inf when nobody is alive
-  size_t count();  // who is alive
+  size_t count();  // how many are alive
+  bool anyone();   // whether one is
   Sums sums();
   Candidate best();  // the first in order; id -1 when nobody is alive
 
@@ -76,6 +77,7 @@ class Survivors {
   template <class Edit>
   void edit(const int32_t* ids, size_t n, Edit&& edit);
   void keep_only(const std::vector<int32_t>& ids);
+  void ban_unless_last(const std::vector<int32_t>& ids);  // nothing when nobody else is alive
   void ban(const int32_t* ids, size_t n) {
     edit(ids, n, [](double, size_t) { return -INFINITY; });
   }
@@ -133,8 +135,10 @@ void Survivors::edit(const int32_t* ids, size_t n, Edit&& edit) {
     candidates[slot].z = edit(candidates[slot].z, i);
     sound_ &= candidates[slot].z < INFINITY;
   }
-  if (listed_)
-    for (const Candidate& candidate : candidates) work_.slot[candidate.id] = 0;
+  if (!listed_) return;
+  for (const Candidate& candidate : candidates) work_.slot[candidate.id] = 0;
+  const auto is_dead = [](const Candidate& candidate) { return !(candidate.z > -INFINITY); };
+  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_dead), candidates.end());
 }
 
 }  // namespace unspool::sampling

@@ -5,15 +5,6 @@ namespace unspool::sampling {
 
 namespace {
 
-// Who has a log-probability of at least ln_p; the top always (cut.at_least).
-void keep_likely(double ln_p, double log_total_from_top, bool tied_tops, Survivors& survivors) {
-  const double top = survivors.top(), distance = ln_p - kSlack + log_total_from_top;
-  if (distance <= 0) return survivors.keep_near(top, distance);
-  if (tied_tops) return survivors.keep_near(top, 0);
-  std::vector<Candidate> alone = {survivors.best()};
-  survivors.become(alone);
-}
-
 // Distances from the top have the mean and deviation of the logits. The sums are over the row and what is
 // held aside; only where a map bends or scales out of range are they taken from a list.
 void keep_within_deviations(double n, Survivors& survivors) {
@@ -50,6 +41,14 @@ void keep_within_deviations(double n, Survivors& survivors) {
 }
 
 }  // namespace
+
+void keep_likely(double ln_p, double log_total, bool tied_tops, Survivors& survivors) {
+  const double top = survivors.top(), distance = ln_p - kSlack + log_total;
+  if (distance <= 0) return survivors.keep_near(top, distance);
+  if (tied_tops) return survivors.keep_near(top, 0);
+  std::vector<Candidate> alone = {survivors.best()};
+  survivors.become(alone);
+}
 
 void apply_threshold(const Op& op, Survivors& survivors) {
   if (op.kind == OpKind::kTopNSigma) return keep_within_deviations(op.a, survivors);

@@ -1,9 +1,12 @@
-"""The native core (csrc/bindings.cpp). Registers, matrices, vectors and ropes are known by number."""
+"""The native core (csrc/bindings*.cpp). Registers, matrices, vectors and ropes are known by number."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from unspool.types import F32, I32
+from unspool.types import F32, F64, I32, Ids
 
 def instruction_sets() -> list[str]:
     """Names of the kernel sets this machine runs, widest first."""
@@ -66,5 +69,34 @@ class Engine:
     def weight_bytes(self) -> int: ...
     @property
     def kv_bytes(self) -> int: ...
+    @property
+    def isa(self) -> str: ...
+
+class Program:
+    """What is done to the rows of a request; logits/fused.py writes it, csrc/sampling/program.h explains it."""
+
+    def __init__(self, greedy: bool) -> None: ...
+    def add(
+        self, kind: int, a: float, b: float, c: float, flag: bool, ids: Sequence[int], values: Sequence[float]
+    ) -> None: ...
+
+# program, seed, branch, position, tokens of the answer so far, running value; counts of the penalties (ids,
+# repetition, additive), edits of DRY (ids, amounts), banned ids; whether candidates are wanted
+RowLine: TypeAlias = tuple[
+    Program, int, int, int, int, float,
+    tuple[I32, I32, I32] | None, tuple[I32, F64] | None, I32 | None,
+    bool,
+]  # fmt: skip
+
+class Sampler:
+    """The fused pass with its threads. May be used from several threads at once."""
+
+    def __init__(self, n_threads: int, isa: str) -> None: ...
+    def run(
+        self, logits: F32, rows: list[RowLine | None]
+    ) -> list[tuple[int, float | None, Ids | None, F64 | None] | None]:
+        """(token, observed, candidate ids, their logits) of each row; None for a row that is None or has no
+        candidate or a logit that is no number. `logits` (R, V), each row contiguous, are written to and put
+        back."""
     @property
     def isa(self) -> str: ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -41,53 +41,79 @@ class Op(NamedTuple):
 
 
 _KINDS: Final = (
-    "allow", "ban", "ban_next", "repetition", "frequency", "presence", "dry", "bias",
+    "allow", "ban", "ban_next", "min_tokens", "repetition", "frequency", "presence", "dry", "bias",
     "temperature", "dynatemp", "edt", "smoothing", "top_n_sigma", "top_k", "top_p", "min_p",
-    "typical", "top_h", "epsilon", "eta", "top_a",
+    "typical", "top_h", "epsilon", "eta", "top_a", "tfs", "xtc", "mirostat", "adaptive",
 )  # fmt: skip
 _KIND: Final = {name: number for number, name in enumerate(_KINDS)}
-_FOLLOWING: Final = frozenset(("ban_next", "repetition", "frequency", "presence", "dry"))
+_COUNTED: Final = frozenset(("repetition", "frequency", "presence"))
+_FOLLOWING: Final = _COUNTED | {"ban_next", "dry", "mirostat", "adaptive"}
 
 
-def _tied_tops(p: DecodingParams) -> bool:
-    return conventions_of(p).cutoffs_keep_tied_tops
+def _bias(p: DecodingParams, rules: Rules) -> Op:
+    ids, values = zip(*rules.bias, strict=True) if rules.bias else ((), ())
+    return Op(_KIND["bias"], ids=ids, values=values)
 
 
-# What each stage is as lines of a program. A stage that is missing here is left to Python, and with it
-# every row that asks for it.
-_LINES: Final[Mapping[str, Callable[[DecodingParams, Rules], Iterable[Op]]]] = {
-    "temperature": lambda p, _: [Op(_KIND["temperature"], p.temperature)],
-    "dynatemp": lambda p, _: [
-        Op(_KIND["dynatemp"], p.dynatemp_min or 0.0, p.dynatemp_max or 0.0, p.dynatemp_exponent)
-    ],
-    "edt": lambda p, _: [Op(_KIND["edt"], p.temperature, p.edt_base, p.edt_theta)],
-    "smoothing": lambda p, _: [Op(_KIND["smoothing"], p.smoothing_factor, p.smoothing_curve)],
-    "top_n_sigma": lambda p, _: [Op(_KIND["top_n_sigma"], p.top_n_sigma)],
-    "top_k": lambda p, _: [Op(_KIND["top_k"], p.top_k, flag=conventions_of(p).top_k_keeps_ties)],
-    "top_p": lambda p, _: [Op(_KIND["top_p"], p.top_p)],
-    "min_p": lambda p, _: [Op(_KIND["min_p"], math.log(p.min_p))],
-    "typical": lambda p, _: [
-        Op(
-            _KIND["typical"],
-            p.typical_p,
-            float(conventions_of(p).typical_keeps_ties),
-            flag=conventions_of(p).typical_passes_mass,
-        )
-    ],
-    "top_h": lambda p, _: [Op(_KIND["top_h"], p.top_h, conventions_of(p).top_h_candidates or 0)],
-    "epsilon": lambda p, _: [Op(_KIND["epsilon"], math.log(p.epsilon_cutoff), flag=_tied_tops(p))],
-    "eta": lambda p, _: [Op(_KIND["eta"], math.log(p.eta_cutoff), flag=_tied_tops(p))],
-    "top_a": lambda p, _: [Op(_KIND["top_a"], math.log(p.top_a), flag=_tied_tops(p))],
+def _xtc(p: DecodingParams, rules: Rules) -> Op:
+    spared = rules.end_ids | rules.newline_ids if conventions_of(p).xtc_spares_ends else ()
+    threshold = math.log(p.xtc_threshold) if p.xtc_threshold > 0 else -math.inf
+    return Op(_KIND["xtc"], p.xtc_probability, threshold, ids=sorted(spared))
+
+
+def _typical(p: DecodingParams, rules: Rules) -> Op:
+    conventions = conventions_of(p)
+    keeps_ties, passes_mass = conventions.typical_keeps_ties, conventions.typical_passes_mass
+    return Op(_KIND["typical"], p.typical_p, float(keeps_ties), flag=passes_mass)
+
+
+def _cutoff(kind: str, value: float, p: DecodingParams) -> Op:
+    return Op(_KIND[kind], math.log(value), flag=conventions_of(p).cutoffs_keep_tied_tops)
+
+
+# What each stage is as a line of a program.
+_LINES: Final[Mapping[str, Callable[[DecodingParams, Rules], Op]]] = {
+    "allowed_tokens": lambda p, _: Op(_KIND["allow"], ids=p.allowed_token_ids or ()),
+    "banned_tokens": lambda _, rules: Op(_KIND["ban"], ids=sorted(rules.banned_ids)),
+    "bad_words": lambda *_: Op(_KIND["ban_next"]),
+    "no_repeat_ngram": lambda *_: Op(_KIND["ban_next"]),
+    "min_tokens": lambda p, rules: Op(_KIND["min_tokens"], p.min_tokens, ids=sorted(rules.end_ids)),
+    "repetition": lambda p, _: Op(_KIND["repetition"], p.repetition_penalty),
+    "frequency": lambda p, _: Op(_KIND["frequency"], p.frequency_penalty),
+    "presence": lambda p, _: Op(_KIND["presence"], p.presence_penalty),
+    "dry": lambda *_: Op(_KIND["dry"]),
+    "bias": _bias,
+    "temperature": lambda p, _: Op(_KIND["temperature"], p.temperature),
+    "dynatemp": lambda p, _: Op(
+        _KIND["dynatemp"], p.dynatemp_min or 0.0, p.dynatemp_max or 0.0, p.dynatemp_exponent
+    ),
+    "edt": lambda p, _: Op(_KIND["edt"], p.temperature, p.edt_base, p.edt_theta),
+    "smoothing": lambda p, _: Op(_KIND["smoothing"], p.smoothing_factor, p.smoothing_curve),
+    "top_n_sigma": lambda p, _: Op(_KIND["top_n_sigma"], p.top_n_sigma),
+    "top_k": lambda p, _: Op(_KIND["top_k"], p.top_k, flag=conventions_of(p).top_k_keeps_ties),
+    "top_p": lambda p, _: Op(_KIND["top_p"], p.top_p),
+    "min_p": lambda p, _: Op(_KIND["min_p"], math.log(p.min_p)),
+    "typical": _typical,
+    "top_h": lambda p, _: Op(_KIND["top_h"], p.top_h, conventions_of(p).top_h_candidates or 0),
+    "epsilon": lambda p, _: _cutoff("epsilon", p.epsilon_cutoff, p),
+    "eta": lambda p, _: _cutoff("eta", p.eta_cutoff, p),
+    "top_a": lambda p, _: _cutoff("top_a", p.top_a, p),
+    "tfs": lambda p, _: Op(_KIND["tfs"], p.tfs_z),
+    "xtc": _xtc,
+    "mirostat": lambda p, _: Op(
+        _KIND["mirostat"], p.mirostat, flag=conventions_of(p).mirostat_surprise_after_cut
+    ),
+    "adaptive": lambda p, _: Op(_KIND["adaptive"], p.adaptive_target or 0.0),
 }
 
 
 class Compiled(NamedTuple):
-    """A request's program; None where a stage is left to Python."""
+    """A request's program."""
 
     params: DecodingParams
     rules: Rules
-    program: _native.Program | None
-    follows_text: bool  # whether a line asks for what the row's history knows
+    program: _native.Program
+    asks: frozenset[str]  # kinds that need what the row's history knows
 
 
 # By the identity of parameters and rules, which an entry keeps alive: hashing sixty fields for every row of
@@ -107,14 +133,13 @@ def compiled(params: DecodingParams, rules: Rules) -> Compiled:
 
 
 def _compile(params: DecodingParams, rules: Rules) -> Compiled:
-    stages = stages_for(params)
-    if any(stage.name not in _LINES for stage in stages):
-        return Compiled(params, rules, None, False)
     program = _native.Program(params.is_greedy)
-    lines = [line for stage in stages for line in _LINES[stage.name](params, rules)]
-    for line in lines:
+    kinds = set()
+    for stage in stages_for(params):
+        line = _LINES[stage.name](params, rules)
         program.add(*line)
-    return Compiled(params, rules, program, any(_KINDS[line.kind] in _FOLLOWING for line in lines))
+        kinds.add(_KINDS[line.kind])
+    return Compiled(params, rules, program, frozenset(kinds & _FOLLOWING))
 
 
 @lru_cache(maxsize=8)
@@ -136,23 +161,28 @@ def process(
     return [_processed(answer) for answer in sampler(isa).run(logits, lines)]
 
 
-def _line(row: Row, wants_candidates: bool) -> _native.RowLine | None:
-    known = compiled(row.params, row.rules)
-    if known.program is None:
-        return None
-    history = row.history
-    if history is None and known.follows_text:
-        history = _history_of(row)
+def _line(row: Row, wants_candidates: bool) -> _native.RowLine:
+    known, n_tokens = compiled(row.params, row.rules), len(row.token_ids)
     counts = dry = banned = None
     running = 0.0
-    if history is not None and known.follows_text:
-        counts, dry, banned = history.penalty_counts(), history.dry_edits(), history.banned_next()
+    if known.asks:
+        history, asks = row.history or _history_of(row), known.asks
+        if not asks.isdisjoint(_COUNTED):
+            counts = history.penalty_counts()
+        if "dry" in asks:
+            dry = history.dry_edits()
+        if "ban_next" in asks:
+            banned = history.banned_next()
+        if history.running is not None:
+            running = history.running.value
     return (
-        known.program, row.seed, row.branch, row.position, running, counts, dry, banned, wants_candidates
+        known.program, row.seed, row.branch, n_tokens, n_tokens - row.n_prompt, running,
+        counts, dry, banned, wants_candidates,
     )  # fmt: skip
 
 
 def _history_of(row: Row) -> History:
+    """For who calls a stage without one: made from the start, with what runs at its start."""
     history = History(row.params, row.rules, row.token_ids[: row.n_prompt])
     for token_id in row.token_ids[row.n_prompt :]:
         history.accept(token_id)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from unspool.errors import UnspoolError
+from unspool.logits import fused
 from unspool.logits.choose import choose, first_of_largest
 from unspool.logits.masks import MASKS, apply_mask
 from unspool.logits.orders import OBSERVERS, stages_for
 from unspool.logits.stage import Logits, Stage
 from unspool.types import F32, Candidates, Chosen, Processed, Row
+
+_FUSED: Final = os.environ.get("UNSPOOL_FUSED") != "0"
 
 
 def process(
@@ -20,9 +25,21 @@ def process(
 ) -> list[Processed | UnspoolError]:
     """What becomes of each row of logits (R, V); an error is that row's alone, and the others go on.
 
-    Candidates are given to the rows that want them; `wants_candidates` gives them to all.
+    Candidates are given to the rows that want them; `wants_candidates` gives them to all. Rows take the fused
+    pass; what it leaves to the stages, an error above all, they say. UNSPOOL_FUSED=0 in the environment gives
+    every row to the stages, to compare.
     """
-    return process_by_stages(logits, rows, wants_candidates=wants_candidates)
+    if not _FUSED:
+        return process_by_stages(logits, rows, wants_candidates=wants_candidates)
+    results: list[Processed | UnspoolError] = []
+    for i, done in enumerate(fused.process(logits, rows, wants_candidates=wants_candidates)):
+        if done is None:
+            results += process_by_stages(
+                logits[i : i + 1], rows[i : i + 1], wants_candidates=wants_candidates
+            )
+        else:
+            results.append(done)
+    return results
 
 
 def process_by_stages(
