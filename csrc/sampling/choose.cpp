@@ -9,30 +9,33 @@ namespace {
 constexpr double kRounding = 1e-9;     // far above float64's error on values that can decide
 constexpr int kFewListed = 24;         // one in so many of the vocabulary: noise is drawn one by one
 
-// The best score so far. A candidate is looked at closely only when its noise could lift it above that.
+// The best score so far, z - top + noise. A candidate is looked at closely only when its noise could lift it
+// above that.
 class Contest {
  public:
-  explicit Contest(const Noise& noise) : noise_(noise), below_(gumbel_below()) {}
+  Contest(double top, const Noise& noise) : top_(top), noise_(noise), below_(gumbel_below()) {}
 
   void enter(const Candidate& candidate, unsigned coarse) {
-    if (candidate.z + below_[coarse] < best_ - kRounding) return;
+    const double z = candidate.z - top_;
+    if (z + below_[coarse] < best_ - kRounding) return;
     const double tail = noise_.upper_tail(candidate.id, coarse);
     // -ln(-ln(1 - t)) <= -ln t: cheaper than the noise, and nearly equal to it where noise is large.
-    if (coarse == 0 && tail > exp(candidate.z - best_ + kRounding)) return;
-    const double score = candidate.z + gumbel_of(tail);
+    if (coarse == 0 && tail > exp(z - best_ + kRounding)) return;
+    const double score = z + gumbel_of(tail);
     if (score > best_ || (score == best_ && candidate.id < winner_.id)) best_ = score, winner_ = candidate;
   }
   void enter(const Candidate& candidate) { enter(candidate, noise_.coarse(candidate.id)); }
 
   // The largest coarse byte with which a logit of z can still win; -1: none.
   int highest_coarse(double z) const {
-    const double needed = best_ - kRounding - z;
+    const double needed = best_ - kRounding - (z - top_);
     if (below_[1] < needed) return below_[0] < needed ? -1 : 0;
     return (int)(std::partition_point(below_, below_ + 256, [&](double b) { return b >= needed; }) - below_) - 1;
   }
   Candidate winner() const { return winner_; }
 
  private:
+  const double top_;
   const Noise& noise_;
   const double* below_;
   double best_ = -INFINITY;
@@ -70,9 +73,9 @@ void enter_long_list(const std::vector<Candidate>& list, int n_vocab, const Nois
 }  // namespace
 
 Candidate draw(Survivors& survivors, const Noise& noise, const Vectors& vectors) {
-  Contest contest(noise);
   const Candidate best = survivors.best();
   if (best.id < 0) return best;
+  Contest contest(best.z, noise);
   contest.enter(best);
   if (survivors.listed()) {
     const auto& list = survivors.list();

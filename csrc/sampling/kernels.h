@@ -56,8 +56,9 @@ static void exp_sums(const float* x, int n, const Curve& curve, double* sums) {
     D d = widen(narrow_at(x, i, n)) - curve.top;
     d = d > farthest ? d : farthest;
     D y = d * (curve.c1 + d * (curve.c2 + d * curve.c3));
-    y = y > least ? y : least;
-    const D e = exp_of(y);
+    const L counts = y > least;
+    y = (D)((L)y & counts);
+    const D e = (D)((L)exp_of(y) & counts);
     total += e;
     weighted += e * y;
   }

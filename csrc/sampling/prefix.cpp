@@ -141,11 +141,11 @@ void keep_typical(const Op& op, Survivors& survivors, const Vectors& vectors) {
 void keep_first(size_t k, bool with_ties, Survivors& survivors) {
   if (k >= (size_t)survivors.n_vocab()) return;
   auto& head = survivors.head(k);
-  if (head.size() > k) {
+  if (head.size() >= k) {
     std::nth_element(head.begin(), head.begin() + (k - 1), head.end(), before);
-    if (!with_ties) head.resize(k);
+    if (with_ties) return survivors.keep_near(head[k - 1].z, 0);
+    head.resize(k);
   }
-  if (with_ties && head.size() >= k) return survivors.keep_near(head[k - 1].z, 0);
   survivors.become(head);
 }
 

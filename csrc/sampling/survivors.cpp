@@ -8,8 +8,9 @@ namespace unspool::sampling {
 
 namespace {
 
-// Weights below e^-60 of the largest: 2^18 of them are 2e-21 of the mass.
-constexpr double kNegligible = -60;
+// Logits so far below the largest weigh nothing. Not more than that is left out: where one token has nearly
+// all the mass, the entropy is in the weights of the others.
+constexpr double kNegligible = -708;
 
 // Floats as integers in the same order, and back.
 int32_t rank_of(float x) {
@@ -91,7 +92,15 @@ void Survivors::ban_unless_last(const std::vector<int32_t>& ids) {
 void Survivors::map(const Map& step) {
   for (auto& candidate : listed_ ? work_.list : work_.aside)
     if (candidate.z > -INFINITY) candidate.z = step(candidate.z);
-  if (!listed_) maps_.push_back(step);
+  if (!listed_)
+    maps_.push_back(step);
+  else
+    bury();
+}
+
+void Survivors::bury() {
+  const auto is_dead = [](const Candidate& candidate) { return !(candidate.z > -INFINITY); };
+  work_.list.erase(std::remove_if(work_.list.begin(), work_.list.end(), is_dead), work_.list.end());
 }
 
 double Survivors::top() {
@@ -206,6 +215,7 @@ void Survivors::collect(double top, double distance, std::vector<Candidate>& out
 }
 
 void Survivors::keep_near(double top, double distance) {
+  if (distance <= kDeepest) distance = -INFINITY;
   auto& list = work_.list;
   if (listed_) {
     const auto is_far = [=](const Candidate& c) { return !(c.z - top >= distance); };
@@ -245,6 +255,7 @@ std::vector<Candidate>& Survivors::head(size_t m) {
 }
 
 std::vector<Candidate>& Survivors::near(double top, double distance) {
+  if (distance <= kDeepest) distance = -INFINITY;
   auto& found = work_.head;
   found.clear();
   if (!listed_) {

@@ -28,6 +28,7 @@ struct Map {
   double operator()(double z) const {
     if (kind == kDivide) return z / a;
     if (kind == kFromTop) return (z - top) / a;
+    if (z >= top) return z;  // as of infinity, when a threshold is looked for
     const double d = std::max(z - top, kDeepest);
     return top + a * (d * d) * (c * d - b);
   }
@@ -111,6 +112,7 @@ class Survivors {
   int32_t slot_of(int32_t id);  // of a token, taken out of the row if it still stands there; -1: not alive
   float least_near(double top, double distance) const;
   void leave_row();
+  void bury();  // the dead of the list
   void collect(double top, double distance, std::vector<Candidate>& out);
 
   const Vectors& vectors_;
@@ -137,8 +139,7 @@ void Survivors::edit(const int32_t* ids, size_t n, Edit&& edit) {
   }
   if (!listed_) return;
   for (const Candidate& candidate : candidates) work_.slot[candidate.id] = 0;
-  const auto is_dead = [](const Candidate& candidate) { return !(candidate.z > -INFINITY); };
-  candidates.erase(std::remove_if(candidates.begin(), candidates.end(), is_dead), candidates.end());
+  bury();
 }
 
 }  // namespace unspool::sampling

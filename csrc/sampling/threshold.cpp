@@ -5,39 +5,51 @@ namespace unspool::sampling {
 
 namespace {
 
-// Distances from the top have the mean and deviation of the logits. The sums are over the row and what is
-// held aside; only where a map bends or scales out of range are they taken from a list.
-void keep_within_deviations(double n, Survivors& survivors) {
-  const auto& maps = survivors.maps();
-  const bool plain = maps.empty() || (maps.size() == 1 && maps[0].kind != Map::kSmooth &&
-                                      maps[0].a > 1e-30 && maps[0].a < 1e30);
-  const double top = survivors.top();
-  double count = 0, first = 0, second = 0;
-  double widest = 1;
-  const auto add = [&](double distance) {
-    const double d = distance / widest;
-    count += 1, first += d, second += d * d;
-  };
-  if (!plain || survivors.listed()) {
-    const auto& list = survivors.list();
-    widest = 0;
-    for (const auto& candidate : list) widest = std::max(widest, std::min(top - candidate.z, -kDeepest));
-    if (widest == 0) return;
-    for (const auto& candidate : list) add(std::min(top - candidate.z, -kDeepest));
-  } else {
-    for (const auto& candidate : survivors.aside())
-      if (candidate.z > -INFINITY) add(std::min(top - candidate.z, -kDeepest));
-    double sums[3] = {0, 0, 0};  // of x - x_top over the row
-    if (survivors.row_top() > -INFINITY) survivors.row_moments(survivors.row_top(), sums);
-    const double scale = maps.empty() ? 1 : 1 / maps[0].a;
-    const double lift = sums[0] > 0 ? top - survivors.mapped(survivors.row_top()) : 0;
-    // distance = lift - scale * (x - x_top)
-    count += sums[0];
-    first += sums[0] * lift - scale * sums[1];
-    second += sums[0] * lift * lift - 2 * lift * scale * sums[1] + scale * scale * sums[2];
+constexpr double kFar = 1e60;  // distances up to here can be squared and summed as they are
+
+struct Spread {
+  double count = 0, first = 0, second = 0;  // of distances from the top
+  void add(double distance) { count += 1, first += distance, second += distance * distance; }
+  double deviation() const {
+    const double mean = first / count;
+    return sqrt(std::max(second / count - mean * mean, 0.0));
   }
-  const double mean = first / count, variance = std::max(second / count - mean * mean, 0.0);
-  survivors.keep_near(top, -(n + kSlack) * sqrt(variance) * widest);
+};
+
+// From the row's moments and the few held aside; false where a map bends, or scales out of range.
+bool spread_of_row(Survivors& survivors, double top, Spread& spread) {
+  const auto& maps = survivors.maps();
+  const double row_top = survivors.row_top();
+  if (survivors.listed() || maps.size() > 1 || row_top == -INFINITY) return false;
+  if (!maps.empty() && (maps[0].kind == Map::kSmooth || maps[0].a < 1e-9 || maps[0].a > 1e9)) return false;
+  const double scale = maps.empty() ? 1 : 1 / maps[0].a, lift = top - survivors.mapped(row_top);
+  if (lift > kFar) return false;
+  for (const auto& candidate : survivors.aside()) {
+    if (!(candidate.z > -INFINITY)) continue;
+    if (top - candidate.z > kFar) return false;
+    spread.add(top - candidate.z);
+  }
+  double sums[3] = {0, 0, 0};  // of x - x_top; distance = lift - scale * (x - x_top)
+  survivors.row_moments(row_top, sums);
+  spread.count += sums[0];
+  spread.first += sums[0] * lift - scale * sums[1];
+  spread.second += sums[0] * lift * lift - 2 * lift * scale * sums[1] + scale * scale * sums[2];
+  return true;
+}
+
+// Distances from the top have the deviation of the logits.
+void keep_within_deviations(double n, Survivors& survivors) {
+  const double top = survivors.top();
+  Spread spread;
+  if (spread_of_row(survivors, top, spread))
+    return survivors.keep_near(top, -(n + kSlack) * spread.deviation());
+  const auto& list = survivors.list();
+  double widest = 0;  // the unit, so that no square overflows or vanishes
+  for (const auto& candidate : list) widest = std::max(widest, std::min(top - candidate.z, -kDeepest));
+  if (widest == 0) return;
+  spread = {};
+  for (const auto& candidate : list) spread.add(std::min(top - candidate.z, -kDeepest) / widest);
+  survivors.keep_near(top, -(n + kSlack) * spread.deviation() * widest);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Vectors {
 
   // The largest of each block of x (n,) to maxima (blocks,); false when one is NaN.
   bool (*block_maxima)(const float* x, int n, float* maxima);
-  // Adds the sum of e^y to sums[0] and of y e^y to sums[1] over x (n,). -inf adds nothing.
+  // Adds the sum of e^y to sums[0] and of y e^y to sums[1] over x (n,), where y is above -708.
   void (*exp_sums)(const float* x, int n, const Curve& curve, double* sums);
   // Adds to sums[0..2] how many of x (n,) are above -inf, and over these the sums of x - about and its square.
   void (*moments)(const float* x, int n, double about, double* sums);

@@ -36,8 +36,10 @@ def choose(z: Logits, row: Row) -> int:
     if n_alive == 1:
         return best
     noise = Noise(row.seed, row.branch, row.position, STAGE)
-    ids = np.flatnonzero(alive if n_alive <= _FEW else _contenders(z - z[best], noise))
-    scores = z[ids] + noise.gumbel(ids)  # (n,) f64
+    with np.errstate(over="ignore"):
+        below = z - z[best]  # beside a logit of 1e16 noise would be lost
+    ids = np.flatnonzero(alive if n_alive <= _FEW else _contenders(below, noise))
+    scores = below[ids] + noise.gumbel(ids)  # (n,) f64
     return int(ids[scores.argmax()])
 
 
