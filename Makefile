@@ -20,13 +20,16 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test check bench bench-peers bench-accuracy test-oracle docs format clean help
+.PHONY: demo test test-agreement check bench bench-peers bench-accuracy test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
 
 test: .venv/.develop  ## the whole ordinary test suite with coverage of src/unspool (90 % or it fails)
 	@$(RUN) -m pytest --cov=unspool --cov-report=term-missing:skip-covered --cov-fail-under=90 $(ARGS)
+
+test-agreement: .venv/.develop  ## fused pass against the stages on 100 000 random rows (minutes); ARGS="--rows 1000"
+	@$(RUN) tests/support/fused_agreement.py $(ARGS)
 
 check: .venv/.develop  ## format, lint, types, import arrows, size budget, tracked files, generated docs
 	@$(BIN)/ruff format --check $(FORMATTED)

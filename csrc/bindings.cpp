@@ -1,5 +1,6 @@
-// What Python sees of the engine (of sampling: bindings_sampling.cpp). Arrays and integers in, arrays out; the interpreter lock is released
-// for loading and for the whole forward pass.
+// What Python sees of the engine; bindings_sampling.cpp has the rest, and nothing else here knows Python.
+// Arrays and integers in, arrays out; the interpreter lock is released for loading and for the whole forward
+// pass.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>

@@ -43,8 +43,8 @@ nb::object new_array(std::vector<T>&& values) {
   return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size()}, owner));
 }
 
-// A row is None, to be left alone, or (program, seed, branch, position, n_output, running, counts, dry, banned, wants_candidates); the three
-// before the last are None or arrays, see fused.py.
+// A row is None, to be left alone, or (program, seed, branch, position, n_output, running, counts, dry,
+// banned, wants_candidates); the three before the last are None or arrays, see fused.py.
 RowJob job_of(nb::tuple row, float* logits) {
   if (row.size() != 10) throw std::invalid_argument("run: a row has ten parts");
   RowJob job = {};
@@ -81,7 +81,8 @@ nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
   const size_t n_rows = logits.shape(0), n_vocab = logits.shape(1);
   if (rows.size() != n_rows) throw std::invalid_argument("run: one row for each line of logits");
   if (n_vocab == 0 || n_vocab > INT32_MAX / 2) throw std::invalid_argument("run: size of the vocabulary");
-  if (n_vocab > 1 && logits.stride(1) != 1) throw std::invalid_argument("run: lines of logits must be contiguous");
+  if (n_vocab > 1 && logits.stride(1) != 1)
+    throw std::invalid_argument("run: lines of logits must be contiguous");
   std::vector<RowJob> jobs(n_rows);
   std::vector<char> wants(n_rows);
   for (size_t i = 0; i < n_rows; ++i) {
@@ -104,7 +105,8 @@ nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
 
 void unspool::bind_sampling(nb::module_& m) {
   nb::class_<Program>(m, "Program")
-      .def("__init__", [](Program* self, bool greedy) { new (self) Program{{}, greedy}; }, nb::arg("greedy"))
+      .def(
+          "__init__", [](Program* self, bool greedy) { new (self) Program{{}, greedy}; }, nb::arg("greedy"))
       .def("add", &add_op, nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("flag"),
            nb::arg("ids"), nb::arg("values"));
   nb::class_<Sampler>(m, "Sampler")
@@ -112,7 +114,8 @@ void unspool::bind_sampling(nb::module_& m) {
           "__init__",
           [](Sampler* self, int n_threads, const std::string& isa) {
             const unspool::Kernels* kernels = unspool::select_kernels(isa.c_str());
-            if (!kernels) throw std::invalid_argument("instruction set not known or not on this machine: " + isa);
+            if (!kernels)
+              throw std::invalid_argument("instruction set not known or not on this machine: " + isa);
             new (self) Sampler(n_threads, *vectors_named(kernels->name));
           },
           nb::arg("n_threads"), nb::arg("isa"))

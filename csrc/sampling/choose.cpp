@@ -6,8 +6,8 @@ namespace unspool::sampling {
 
 namespace {
 
-constexpr double kRounding = 1e-9;     // far above float64's error on values that can decide
-constexpr int kFewListed = 24;         // one in so many of the vocabulary: noise is drawn one by one
+constexpr double kRounding = 1e-9;  // far above float64's error on values that can decide
+constexpr int kFewListed = 24;      // one in so many of the vocabulary: noise is drawn one by one
 
 // The best score so far, z - top + noise. A candidate is looked at closely only when its noise could lift it
 // above that.
@@ -30,7 +30,8 @@ class Contest {
   int highest_coarse(double z) const {
     const double needed = best_ - kRounding - (z - top_);
     if (below_[1] < needed) return below_[0] < needed ? -1 : 0;
-    return (int)(std::partition_point(below_, below_ + 256, [&](double b) { return b >= needed; }) - below_) - 1;
+    return (int)(std::partition_point(below_, below_ + 256, [&](double b) { return b >= needed; }) - below_) -
+           1;
   }
   Candidate winner() const { return winner_; }
 

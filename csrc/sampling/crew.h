@@ -16,9 +16,9 @@ class Crew {
   ~Crew();
   Crew(const Crew&) = delete;
 
-  // work(i) for every i in [0, n), in any order, on the caller's thread and others; returns when all are done.
-  // work must not throw. Threads are started when they are first of use, in a forked child anew; where the
-  // system gives none, or another caller is being helped, the caller does it all.
+  // work(i) for every i in [0, n), in any order, on the caller's thread and others; returns when all are
+  // done. work must not throw. Threads are started when they are first of use, in a forked child anew; where
+  // the system gives none, or another caller is being helped, the caller does it all.
   void run(int n, const std::function<void(int)>& work);
 
  private:

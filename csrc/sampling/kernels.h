@@ -129,7 +129,7 @@ static void coarse(const NoiseKey& key, int block, int limit, uint8_t* bytes, ui
   at_most[1] = mask_at_most(bytes + 64, limit);
 }
 
-static const Vectors kTable = {UNSPOOL_ISA_NAME, block_maxima, exp_sums,    moments,
+static const Vectors kTable = {UNSPOOL_ISA_NAME, block_maxima, exp_sums, moments,
                                at_least,         exponentials, coarse};
 
 }  // namespace UNSPOOL_ISA

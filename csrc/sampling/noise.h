@@ -20,8 +20,8 @@ class Noise {
   Noise(const RowJob& job, StageTags tags);
 
   const NoiseKey& coarse_key() const { return key_; }
-  unsigned coarse(int32_t id) const;                         // 1 - u lies in (coarse, coarse + 1) / 256
-  double upper_tail(int32_t id, unsigned coarse) const;      // 1 - u, unrounded
+  unsigned coarse(int32_t id) const;                     // 1 - u lies in (coarse, coarse + 1) / 256
+  double upper_tail(int32_t id, unsigned coarse) const;  // 1 - u, unrounded
   double uniform(int32_t id) const { return 1.0 - upper_tail(id, coarse(id)); }
 
  private:

@@ -8,24 +8,18 @@ namespace unspool::sampling {
 
 namespace {
 
-constexpr size_t kHead = 256;  // survivors that are looked at first
+constexpr size_t kHead = 256;     // survivors that are looked at first
+constexpr size_t kSlices = 2048;  // of logits, where all are looked at
 
-// A survivor in the order that a cut goes by, and what it weighs there.
-struct Ranked {
-  double key;  // ascending
-  double weight;
-  Candidate candidate;
-};
 bool ahead(const Ranked& a, const Ranked& b) {
   return a.key < b.key || (a.key == b.key && before(a.candidate, b.candidate));
 }
 
-// How many of items, in order, keep the running sum of weights, their own included, `open`. They are brought
-// to the front, the one that follows them in order next to them, the rest in no order.
+// How many of items, in order, keep the running sum of weights from `sum` on, their own included, `open`.
+// They are brought to the front, the one that follows them in order next to them, the rest in no order.
 template <class Open>
-size_t open_prefix(std::vector<Ranked>& items, Open&& open) {
-  size_t first = 0, last = items.size();  // who closes it is in [first, last], and [last] follows those
-  double sum = 0;                         // of [0, first)
+size_t open_prefix(std::vector<Ranked>& items, double sum, Open&& open) {
+  size_t first = 0, last = items.size();  // who closes it is in [first, last]; `sum` is that of [0, first)
   while (last - first > 64) {
     std::swap(items[first + (last - first) / 2], items[last - 1]);
     const Ranked pivot = items[last - 1];
@@ -49,82 +43,93 @@ size_t open_prefix(std::vector<Ranked>& items, Open&& open) {
   return first;
 }
 
-// Of each candidate e^(z - top), and its place in order of logit.
-void weigh(const std::vector<Candidate>& candidates, double top, const Vectors& vectors,
-           std::vector<Ranked>& items) {
-  std::vector<double> weights(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i) weights[i] = std::max(candidates[i].z - top, kDeepest);
-  vectors.exponentials(weights.data(), (int)weights.size());
-  items.resize(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i)
-    items[i] = {-candidates[i].z, candidates[i].z - top < -708 ? 0.0 : weights[i], candidates[i]};
-}
-
 void become_first(const std::vector<Ranked>& items, size_t n, Survivors& survivors) {
   std::vector<Candidate> kept(n);
   for (size_t i = 0; i < n; ++i) kept[i] = items[i].candidate;
   survivors.become(kept);
 }
 
+// Which of the slices of a 32nd below the top a logit is in; everything far away is in the last.
+size_t slice_of(double z, double top) {
+  return (size_t)std::min((top - z) * 32, (double)(kSlices - 1));
+}
+
 // Keep those in order of logit whose running sum of reweigh(weight, z - top) stays open, and `extra` more;
 // one at least.
 template <class Reweigh, class Open>
-void keep_prefix(Survivors& survivors, const Vectors& vectors, double top, size_t extra, Reweigh&& reweigh,
-                 Open&& open) {
-  std::vector<Ranked> items;
+void keep_prefix(Survivors& survivors, double top, size_t extra, Reweigh&& reweigh, Open&& open) {
+  auto& items = survivors.workspace().items;
   for (const size_t n_head : {kHead, 8 * kHead, SIZE_MAX}) {
-    const auto& candidates = survivors.head(n_head);
-    const bool all = survivors.listed() && candidates.size() == survivors.list().size();
-    weigh(candidates, top, vectors, items);
-    for (Ranked& item : items) item.weight = reweigh(item.weight, item.candidate.z - top);
-    const size_t n = open_prefix(items, open);
-    if (n == items.size() && !all) continue;
-    return become_first(items, std::min(std::max(n + extra, (size_t)1), items.size()), survivors);
+    const bool all = n_head == SIZE_MAX;
+    if (!all && !survivors.has_quick_head(n_head)) continue;
+    const auto& candidates = all ? survivors.list() : survivors.head(n_head);
+    auto& weights = survivors.weights_of(candidates, top);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i] = reweigh(weights[i], candidates[i].z - top);
+    // Of very many, whole slices are in or out, and only the one that closes the sum is put in order.
+    std::vector<Candidate> kept;
+    double sum = 0;
+    size_t closing = 0;
+    const bool sliced = candidates.size() > 8 * kHead;
+    if (sliced) {
+      std::vector<double> slices(kSlices);
+      for (size_t i = 0; i < weights.size(); ++i) slices[slice_of(candidates[i].z, top)] += weights[i];
+      while (closing + 1 < kSlices && open(sum + slices[closing])) sum += slices[closing++];
+    }
+    items.clear();
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const size_t slice = sliced ? slice_of(candidates[i].z, top) : closing;
+      if (slice < closing) kept.push_back(candidates[i]);
+      if (slice == closing) items.push_back({-candidates[i].z, weights[i], candidates[i]});
+    }
+    const size_t n = open_prefix(items, sum, open);
+    const bool whole = survivors.listed() && candidates.size() == survivors.list().size();
+    if (n == items.size() && !whole) continue;  // the head was too short
+    const size_t n_more = std::min(kept.empty() ? std::max(n + extra, (size_t)1) : n + extra, items.size());
+    for (size_t i = 0; i < n_more; ++i) kept.push_back(items[i].candidate);
+    return survivors.become(kept);
   }
 }
 
-void keep_mass(double p, Survivors& survivors, const Vectors& vectors) {
+void keep_mass(double p, Survivors& survivors) {
   const Sums sums = survivors.sums();
   const double enough = (p - kSlack) * sums.total;
   keep_prefix(
-      survivors, vectors, sums.top, 1, [](double weight, double) { return weight; },
+      survivors, sums.top, 1, [](double weight, double) { return weight; },
       [=](double mass) { return mass < enough; });
 }
 
-void keep_entropy(double share, Survivors& survivors, const Vectors& vectors) {
+void keep_entropy(double share, Survivors& survivors) {
   const Sums sums = survivors.sums();
   const double log_total = log(sums.total), allowed = (share + kSlack) * sums.entropy();
   if (!(allowed > 0)) return keep_first(1, false, survivors);
   keep_prefix(
-      survivors, vectors, sums.top, 0,
+      survivors, sums.top, 0,
       [&](double weight, double d) { return weight > 0 ? (log_total - d) * weight / sums.total : 0.0; },
       [=](double held) { return held <= allowed; });
 }
 
 // Surprise within `reach` of the entropy: the candidates are few when the mass there is enough.
-void keep_typical(const Op& op, Survivors& survivors, const Vectors& vectors) {
+void keep_typical(const Op& op, Survivors& survivors) {
   const Sums sums = survivors.sums();
   const double entropy = sums.entropy(), log_total = log(sums.total), total = sums.total;
   const bool passes = op.flag;
   const double tau = op.a;
-  std::vector<Ranked> items;
+  auto& items = survivors.workspace().items;
   for (const double reach : {2.0, 6.0, (double)INFINITY}) {
     const bool all = survivors.listed() || reach == INFINITY;
-    weigh(all ? survivors.list() : survivors.near(sums.top, log_total - entropy - reach), sums.top, vectors, items);
+    const auto& candidates = all ? survivors.list() : survivors.near(sums.top, log_total - entropy - reach);
+    const auto& weights = survivors.weights_of(candidates, sums.top);
     double mass = 0;
-    size_t n_within = 0;
-    for (Ranked& item : items) {
-      const double surprise = log_total - std::max(item.candidate.z - sums.top, kDeepest);
-      const double distance = fabs(surprise - entropy);
-      item = {std::nearbyint(distance / kSlack), item.weight / total, item.candidate};
-      if (distance > reach - 1e-3) continue;
-      mass += item.weight;
-      std::swap(item, items[n_within++]);
+    items.clear();
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const double distance = fabs(log_total - std::max(candidates[i].z - sums.top, kDeepest) - entropy);
+      if (!all && distance > reach - 1e-3) continue;
+      items.push_back({std::nearbyint(distance / kSlack), weights[i] / total, candidates[i]});
+      mass += items.back().weight;
     }
     if (!all && mass <= tau + 2 * kSlack) continue;
-    if (!all) items.resize(n_within);
-    const size_t n = open_prefix(
-        items, [=](double sum) { return passes ? sum <= tau + kSlack : sum < tau - kSlack; });
+    const size_t n =
+        open_prefix(items, 0, [=](double sum) { return passes ? sum <= tau + kSlack : sum < tau - kSlack; });
     size_t n_kept = std::min(n + 1, items.size());
     if (op.b > 0) {
       const double farthest = items[n_kept - 1].key;
@@ -149,17 +154,17 @@ void keep_first(size_t k, bool with_ties, Survivors& survivors) {
   survivors.become(head);
 }
 
-void apply_prefix(const Op& op, Survivors& survivors, const Vectors& vectors) {
+void apply_prefix(const Op& op, Survivors& survivors) {
   switch (op.kind) {
     case OpKind::kTopK:
       return keep_first((size_t)op.a, op.flag, survivors);
     case OpKind::kTopP:
-      return keep_mass(op.a, survivors, vectors);
+      return keep_mass(op.a, survivors);
     case OpKind::kTopH:
       if (op.b > 0) keep_first((size_t)op.b, false, survivors);
-      return keep_entropy(op.a, survivors, vectors);
+      return keep_entropy(op.a, survivors);
     default:
-      return keep_typical(op, survivors, vectors);
+      return keep_typical(op, survivors);
   }
 }
 

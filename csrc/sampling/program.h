@@ -63,16 +63,16 @@ struct Program {
 // One row of one step.
 struct RowJob {
   const Program* program;  // null: nothing is done
-  float* logits;  // (V,), written to while the row is worked on, and put back
+  float* logits;           // (V,), written to while the row is worked on, and put back
   uint64_t seed;
   uint32_t branch;
   uint32_t position;
-  uint32_t n_output;             // tokens of the answer so far
-  double running;                // mirostat's mu or adaptive-p's average
-  Listed<int32_t> repetition;    // counts of what occurred, and where repetition and the additive
-  Listed<int32_t> additive;      // penalties look at; the same ids
-  Listed<double> dry;            // what DRY takes off
-  Listed<int32_t> banned_next;   // no values
+  uint32_t n_output;            // tokens of the answer so far
+  double running;               // mirostat's mu or adaptive-p's average
+  Listed<int32_t> repetition;   // counts of what occurred, and where repetition and the additive
+  Listed<int32_t> additive;     // penalties look at; the same ids
+  Listed<double> dry;           // what DRY takes off
+  Listed<int32_t> banned_next;  // no values
 };
 
 struct Candidate {

@@ -14,8 +14,7 @@ bool edits(OpKind kind) {
   return kind <= OpKind::kBias;
 }
 
-bool apply(const Op& op, const RowJob& job, bool is_last, Survivors& survivors, const Vectors& vectors,
-           Lesson& lesson) {
+bool apply(const Op& op, const RowJob& job, bool is_last, Survivors& survivors, Lesson& lesson) {
   if (edits(op.kind)) return apply_edit(op, job, survivors), true;
   if (!survivors.sound() || survivors.top() == -INFINITY) return false;
   switch (op.kind) {
@@ -28,7 +27,7 @@ bool apply(const Op& op, const RowJob& job, bool is_last, Survivors& survivors, 
     case OpKind::kTopP:
     case OpKind::kTypical:
     case OpKind::kTopH:
-      return apply_prefix(op, survivors, vectors), true;
+      return apply_prefix(op, survivors), true;
     case OpKind::kTailFree:
       return apply_tail_free(op, survivors), true;
     case OpKind::kXtc:
@@ -60,7 +59,7 @@ bool work_out(const RowJob& job, int n_vocab, bool wants_candidates, const Vecto
   Survivors survivors(vectors, job.logits, n_vocab, work);
   Lesson lesson;
   for (const Op& op : job.program->ops)
-    if (!apply(op, job, &op == &job.program->ops.back(), survivors, vectors, lesson)) return false;
+    if (!apply(op, job, &op == &job.program->ops.back(), survivors, lesson)) return false;
   if (!survivors.sound() || survivors.top() == -INFINITY) return false;
   const Candidate chosen =
       job.program->greedy ? survivors.best() : draw(survivors, Noise(job, kChooseTags), vectors);

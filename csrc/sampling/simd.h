@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <initializer_list>
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -58,6 +60,16 @@ static inline U mul_low(U a, U b) {
 #endif
 }
 
+static inline D fused(D a, D b, D c) {  // a * b + c
+#if UNSPOOL_VECTOR_BYTES == 64
+  return (D)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif UNSPOOL_VECTOR_BYTES == 32
+  return (D)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+  return a * b + c;
+#endif
+}
+
 // A bit for each float of a that is >= b.
 static inline unsigned mask_at_least(F a, F b) {
 #if UNSPOOL_VECTOR_BYTES == 64
@@ -100,21 +112,14 @@ static inline D exp_of(D x) {
   x = x > low ? x : low;
   x = x < high ? x : high;
   const D magic = set1(6755399441055744.0);  // 1.5 * 2^52: adding it rounds to a whole number in the low bits
-  const D shifted = x * 1.44269504088896340736 + magic;
+  const D shifted = fused(x, set1(1.44269504088896340736), magic);
   const D n = shifted - magic;
-  D r = x - n * 6.93147180369123816490e-01;
-  r = r - n * 1.90821492927058770002e-10;
-  D p = r * (1.0 / 479001600) + 1.0 / 39916800;
-  p = p * r + 1.0 / 3628800;
-  p = p * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r * r + r + 1.0;
+  D r = fused(n, set1(-6.93147180369123816490e-01), x);
+  r = fused(n, set1(-1.90821492927058770002e-10), r);
+  D p = fused(r, set1(1.0 / 479001600), set1(1.0 / 39916800));
+  for (const double coefficient : {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
+                                   1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
+    p = fused(p, r, set1(coefficient));
   return (D)((L)p + ((L)shifted << 52));
 }
 

@@ -148,18 +148,25 @@ size_t Survivors::count() {
   return n + (size_t)sums[0];
 }
 
+std::vector<double>& Survivors::weights_of(const std::vector<Candidate>& candidates, double top) {
+  auto& weights = work_.weights;
+  weights.resize(candidates.size());
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = candidates[i].z - top;
+  vectors_.exponentials(weights.data(), (int)weights.size());
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (candidates[i].z - top <= -708) weights[i] = 0;
+  return weights;
+}
+
 Sums Survivors::sums() {
   if (!listed_ && maps_.size() > 1) list();
   Sums sums = {top(), 0, 0};
   const auto& candidates = listed_ ? work_.list : work_.aside;
-  work_.weights.resize(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i) work_.weights[i] = candidates[i].z - sums.top;
-  vectors_.exponentials(work_.weights.data(), (int)candidates.size());
+  const auto& weights = weights_of(candidates, sums.top);
   for (size_t i = 0; i < candidates.size(); ++i) {
-    const double d = candidates[i].z - sums.top;
-    if (d < -708) continue;
-    sums.total += work_.weights[i];
-    sums.weighted += work_.weights[i] * d;
+    if (weights[i] == 0) continue;
+    sums.total += weights[i];
+    sums.weighted += weights[i] * (candidates[i].z - sums.top);
   }
   if (listed_) return sums;
 
@@ -174,6 +181,7 @@ Sums Survivors::sums() {
     curve.c1 = std::min(1 / maps_[0].a, 1e300);
   }
   const double lift = zero - sums.top;
+  if (lift > 0) return list(), this->sums();  // the largest has been edited down: the curve's 0 is far above
   if (!(lift > kNegligible)) return sums;
   double in_row[2] = {0, 0};
   for (int block = 0; block < (int)work_.maxima.size(); ++block) {
@@ -248,9 +256,9 @@ std::vector<Candidate>& Survivors::head(size_t m) {
   }
   // The m-th largest of the blocks' maxima: so many logits at least are as large.
   index();
-  work_.ranked = work_.maxima;
-  const auto mth = work_.ranked.begin() + (m - 1);
-  std::nth_element(work_.ranked.begin(), mth, work_.ranked.end(), [](float a, float b) { return a > b; });
+  work_.selected = work_.maxima;
+  const auto mth = work_.selected.begin() + (m - 1);
+  std::nth_element(work_.selected.begin(), mth, work_.selected.end(), [](float a, float b) { return a > b; });
   return *mth > -INFINITY ? near(mapped(*mth), 0) : near(0, -INFINITY);
 }
 

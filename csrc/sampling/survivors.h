@@ -43,15 +43,23 @@ struct Sums {
   double entropy() const { return log(total) - weighted / total; }
 };
 
+// A survivor in the order that a cut goes by, and what it weighs there: see prefix.cpp.
+struct Ranked {
+  double key;  // ascending
+  double weight;
+  Candidate candidate;
+};
+
 // Memory that rows of one thread use one after the other.
 struct Workspace {
-  std::vector<float> maxima;                            // of each block
-  std::vector<float> ranked;                            // a copy of it to select from
-  std::vector<int32_t> found;                           // ids
-  std::vector<int32_t> slot;                            // (V,) of a token held aside or listed, from 1; else 0
-  std::vector<double> weights;                          // of a list
-  std::vector<Candidate> aside, list, head;             // see Survivors
-  std::vector<std::pair<int32_t, float>> taken;         // what stood in the row
+  std::vector<float> maxima;                     // of each block
+  std::vector<float> selected;                   // a copy of it to select from
+  std::vector<int32_t> found;                    // ids
+  std::vector<int32_t> slot;                     // (V,) of a token held aside or listed, from 1; else 0
+  std::vector<double> weights;                   // of a list
+  std::vector<Ranked> items;                     // see prefix.cpp
+  std::vector<Candidate> aside, list, head;      // see Survivors
+  std::vector<std::pair<int32_t, float>> taken;  // what stood in the row
 };
 
 class Survivors {
@@ -66,7 +74,7 @@ class Survivors {
     if (!listed_) index();
     return sound_;
   }
-  std::vector<Candidate>& list();           // becomes a list of all survivors
+  std::vector<Candidate>& list();  // becomes a list of all survivors
 
   double top();    // the largest logit; -inf when nobody is alive
   size_t count();  // how many are alive
@@ -89,12 +97,17 @@ class Survivors {
   // Survivors that include the first m in order and everybody who stands before the last of them; all when
   // there are no more. In no order. A reference to memory that the next call overwrites.
   std::vector<Candidate>& head(size_t m);
+  bool has_quick_head(size_t m) { return listed_ ? work_.list.size() > m : m <= work_.maxima.size(); }
   // Survivors with z - top >= distance, likewise.
   std::vector<Candidate>& near(double top, double distance);
   void become(std::vector<Candidate>& chosen);  // the survivors are these, and a list
 
   // Adds count, sum and sum of squares of x - about over the row.
   void row_moments(double about, double* sums) { vectors_.moments(row_, n_vocab_, about, sums); }
+
+  // e^(z - top) of each of candidates, 0 below -708; a reference to memory that the next call overwrites.
+  std::vector<double>& weights_of(const std::vector<Candidate>& candidates, double top);
+  Workspace& workspace() { return work_; }
 
   // For who walks the row itself: see choose.cpp.
   const float* row() const { return row_; }

@@ -27,7 +27,8 @@ struct Vectors {
   bool (*block_maxima)(const float* x, int n, float* maxima);
   // Adds the sum of e^y to sums[0] and of y e^y to sums[1] over x (n,), where y is above -708.
   void (*exp_sums)(const float* x, int n, const Curve& curve, double* sums);
-  // Adds to sums[0..2] how many of x (n,) are above -inf, and over these the sums of x - about and its square.
+  // Adds to sums[0..2] how many of x (n,) are above -inf, and over these the sums of x - about and its
+  // square.
   void (*moments)(const float* x, int n, double about, double* sums);
   // base + index of each of x (n,) that is >= t, ascending, to ids; returns how many.
   int (*at_least)(const float* x, int n, float t, int base, int32_t* ids);

@@ -73,7 +73,7 @@ class Engine:
     def isa(self) -> str: ...
 
 class Program:
-    """What is done to the rows of a request; logits/fused.py writes it, csrc/sampling/program.h explains it."""
+    """What is done to a request's rows; logits/fused.py writes it, csrc/sampling/program.h explains it."""
 
     def __init__(self, greedy: bool) -> None: ...
     def add(

@@ -3,7 +3,7 @@
 usage: python tests/support/fused_agreement.py [--rows N] [--seed S] [--isa NAME]
 
 Every row draws a vocabulary of 8 to 262,144, logits of one of several kinds (smooth, with ties, all equal,
-masked, at the ends of float32, now and then no numbers at all), parameters of any combination of stages in any
+masked, at the ends of float32, now and then no numbers), parameters of any combination of stages in any
 order, a text and what the parameters mean in its ids. Run as a program it counts rows that differ and shows
 the first of them.
 """
@@ -28,7 +28,13 @@ from unspool.types import Processed, Row
 
 LARGEST = 262_144
 # Larger vocabularies are rarer: the stages need a second for a dozen of them.
-SIZES = ((8, 64, 0.4), (64, 2000, 0.42), (2000, 20_000, 0.15), (20_000, 80_000, 0.025), (80_000, LARGEST, 0.005))
+SIZES = (
+    (8, 64, 0.4),
+    (64, 2000, 0.42),
+    (2000, 20_000, 0.15),
+    (20_000, 80_000, 0.025),
+    (80_000, LARGEST, 0.005),
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,9 @@ def cases(seed: int, n: int, largest: int = LARGEST) -> Iterator[Case]:
 def case(rng: np.random.Generator, largest: int = LARGEST) -> Case:
     low, high, _ = SIZES[rng.choice(len(SIZES), p=[share for *_, share in SIZES])]
     n_vocab = min(int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))), largest)
-    text = [int(i) for i in rng.integers(0, min(n_vocab, rng.choice([3, 8, 40, n_vocab])), rng.integers(0, 60))]
+    text = [
+        int(i) for i in rng.integers(0, min(n_vocab, rng.choice([3, 8, 40, n_vocab])), rng.integers(0, 60))
+    ]
     n_prompt = int(rng.integers(0, len(text) + 1))
     while True:
         try:
@@ -123,9 +131,16 @@ def _temperature(rng: np.random.Generator) -> dict:
         low, high = sorted(rng.choice([0, 0.1, 0.5, 1, 1.5, 5, 100], 2).tolist())
         return {"dynatemp_min": low, "dynatemp_max": high, "dynatemp_exponent": _one(rng, [0.1, 1.0, 3.0])}
     if kind == 2:
-        return {"edt_theta": _one(rng, [0.1, 0.5, 100.0]), "edt_base": 0.8, "temperature": _one(rng, [0.3, 1.0])}
+        return {
+            "edt_theta": _one(rng, [0.1, 0.5, 100.0]),
+            "edt_base": 0.8,
+            "temperature": _one(rng, [0.3, 1.0]),
+        }
     if kind == 3:
-        return {"smoothing_factor": _one(rng, [1e-9, 0.2, 100.0]), "smoothing_curve": _one(rng, [1.0, 1.7, 3.0])}
+        return {
+            "smoothing_factor": _one(rng, [1e-9, 0.2, 100.0]),
+            "smoothing_curve": _one(rng, [1.0, 1.7, 3.0]),
+        }
     if kind == 4:
         return {}
     return {"temperature": _one(rng, [5e-324, 1e-30, 0.1, 0.7, 1.3, 2.0, 100.0])}
@@ -203,8 +218,8 @@ def random_request(rng: np.random.Generator, n_vocab: int) -> tuple[DecodingPara
 
 PLAIN = DecodingParams().to_dict()
 ALL = (
-    "repetition", "frequency", "presence", "dry", "bias", "temperature", "top_n_sigma", "top_k", "top_p", "min_p",
-    "typical", "top_h", "epsilon", "eta", "top_a", "tfs", "xtc", "mirostat", "adaptive",
+    "repetition", "frequency", "presence", "dry", "bias", "temperature", "top_n_sigma", "top_k", "top_p",
+    "min_p", "typical", "top_h", "epsilon", "eta", "top_a", "tfs", "xtc", "mirostat", "adaptive",
 )  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def _compile(params: DecodingParams, rules: Rules) -> Compiled:
 
 @lru_cache(maxsize=8)
 def sampler(isa: str = "") -> _native.Sampler:
-    """The native sampler with its threads; `isa` is one of `_native.instruction_sets`, or empty for the widest."""
+    """The native sampler with its threads; `isa` names one of `_native.instruction_sets`, "" the widest."""
     return _native.Sampler(min(os.cpu_count() or 1, _MOST_THREADS), isa)
 
 
@@ -157,7 +157,9 @@ def process(
     """
     if not (logits.flags.writeable and logits.dtype == np.float32 and logits.strides[1] == logits.itemsize):
         logits = np.array(logits, dtype=np.float32)
-    lines = [_line(row, wants_candidates or row.wants_candidates) for row in rows]
+    lines: list[_native.RowLine | None] = [
+        _line(row, wants_candidates or row.wants_candidates) for row in rows
+    ]
     return [_processed(answer) for answer in sampler(isa).run(logits, lines)]
 
 
