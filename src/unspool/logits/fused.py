@@ -155,6 +155,8 @@ def process(
 
     The logits are written to and put back while the call lasts, so nobody else may read them then.
     """
+    if not rows:  # a step that only reads a prompt
+        return []
     if not (logits.flags.writeable and logits.dtype == np.float32 and logits.strides[1] == logits.itemsize):
         logits = np.array(logits, dtype=np.float32)
     lines: list[_native.RowLine | None] = [

@@ -1,4 +1,4 @@
-"""The fused pass against the stages, on every instruction set of this machine, and what only it can get wrong."""
+"""The fused pass against the stages, on each instruction set of this machine, and what only it can get wrong."""
 
 from __future__ import annotations
 
@@ -133,6 +133,10 @@ def test_padding_beyond_the_vocabulary_is_not_looked_at():
     padded[:, :1000] = z
     rows = [row(seed=1), row(seed=2, top_k=5)]
     assert process(padded[:, :1000], rows) == process(z, rows)
+
+
+def test_a_step_without_rows_has_no_results():
+    assert process(np.zeros((0, 8), dtype=np.float32), []) == []
 
 
 def test_logits_that_may_not_be_written_to_are_copied():
