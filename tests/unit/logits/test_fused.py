@@ -1,4 +1,4 @@
-"""The fused pass against the stages, on each instruction set of this machine, and what only it can get wrong."""
+"""The fused pass against the stages, on each instruction set of this machine; what only it can get wrong."""
 
 from __future__ import annotations
 
