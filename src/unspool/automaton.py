@@ -23,6 +23,7 @@ _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 1
 
 MATCH: Final = -1  # the place behind the whole pattern
 MAX_PLACES: Final = 2000
+_MAX_CHARACTERS: Final = 20_000  # of a pattern: so long a one is not worth parsing
 _MAX_FOLLOWERS: Final = 20_000  # a character costs at most so many looks
 _MAX_STEPS: Final = 50_000  # of building: empty groups can be repeated for free, and for ever
 _MAX_KNOWN: Final = 4096  # characters whose atoms are remembered
@@ -93,6 +94,8 @@ class Automaton:
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Automaton:
     """Raises PatternError for a pattern that is malformed, not regular, too large, or matches nothing."""
+    if len(pattern) > _MAX_CHARACTERS:
+        raise PatternError(f"it has {len(pattern)} characters, and {_MAX_CHARACTERS} is the most")
     try:
         parsed = _parser.parse(pattern)
         builder = _Builder()

@@ -5,9 +5,9 @@ A message names the parameter, the value, the range, and what to do instead.
 
 from __future__ import annotations
 
+import math
 import numbers
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from unspool.errors import BadRequest, brief
 
 Bias = tuple[int | str, float | bool]  # a token id or a text, and what is added to it; False bans it
 BIAS_LIMIT: Final = 100.0
+WHOLE_LIMIT: Final = 2**53  # of counts and ids: whole numbers below it are exact in JSON and in a float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,44 @@ class Range:
             raise self._refusal(name, value)
         given: Any = value
         above_low = given > self.low if self.open_low else given >= self.low  # False for NaN
-        if self.high is None:
-            below_high = self.integer or given <= sys.float_info.max
-        else:
+        if self.high is not None:
             below_high = given < self.high if self.open_high else given <= self.high
+        elif self.integer:
+            below_high = True
+            _refuse_beyond_limit(name, given)
+        else:
+            below_high = _is_finite(given)
         if not above_low or not below_high:
             raise self._refusal(name, value)
         return int(given) if self.integer else float(given)
 
     def _refusal(self, name: str, value: object) -> BadRequest:
         return BadRequest(f"{name} must be {self}, got {brief(value)}; {self.way_out}", code=f"bad_{name}")
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except OverflowError:  # a whole number or a fraction out of a float's range
+        return False
+
+
+def _refuse_beyond_limit(name: str, value: Any) -> None:
+    if value >= WHOLE_LIMIT:
+        raise BadRequest(
+            f"{name} must be below 2**53, got {brief(value)}; no text and no vocabulary is so long",
+            code=f"bad_{name}",
+        )
+
+
+def _items(value: Any, not_lists: tuple[type, ...]) -> list[Any] | None:
+    """What stands in a list, a set, an array or an iterator; None for what holds nothing."""
+    if isinstance(value, not_lists):
+        return None
+    try:
+        return list(value)
+    except TypeError:  # an array of no dimensions has the method, but nothing to iterate over
+        return None
 
 
 def flag(name: str, value: object) -> bool:
@@ -78,8 +107,8 @@ def one_of(name: str, value: object, choices: Sequence[str]) -> str:
 
 def texts(name: str, value: object) -> tuple[str, ...]:
     """Non-empty strings that UTF-8 can write; one alone stands for a list of it."""
-    strings = (value,) if isinstance(value, str) else value
-    if not isinstance(strings, Iterable) or isinstance(strings, (bytes, Mapping)):
+    strings = [value] if isinstance(value, str) else _items(value, (bytes, Mapping))
+    if strings is None:
         raise BadRequest(
             f"{name} must be a string or a list of strings, got {brief(value)}", code=f"bad_{name}"
         )
@@ -112,8 +141,9 @@ def patterns(name: str, value: object) -> tuple[str, ...]:
 
 def token_ids(name: str, value: object, way_out: str) -> tuple[int, ...]:
     """Ids of at least 0; one alone stands for a list of it. The engine checks the model's own limit."""
-    ids = (value,) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
-    if not isinstance(ids, Iterable) or isinstance(ids, (str, bytes, Mapping)):
+    is_one = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    ids = [value] if is_one else _items(value, (str, bytes, Mapping))
+    if ids is None:
         raise BadRequest(f"{name} must be a list of token ids, got {brief(value)}", code=f"bad_{name}")
     checked = []
     for token_id in ids:
@@ -122,14 +152,15 @@ def token_ids(name: str, value: object, way_out: str) -> tuple[int, ...]:
                 f"{name} holds {brief(token_id)}; each must be an id of at least 0; {way_out}",
                 code=f"bad_{name}",
             )
+        _refuse_beyond_limit(name, token_id)
         checked.append(int(token_id))
     return tuple(checked)
 
 
 def biases(name: str, value: object) -> tuple[Bias, ...]:
     """A mapping, or pairs, from token ids or texts to a finite number within the limit, or to False."""
-    pairs: Any = value.items() if isinstance(value, Mapping) else value
-    if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes)):
+    pairs = _items(value.items() if isinstance(value, Mapping) else value, (str, bytes))
+    if pairs is None:
         raise BadRequest(
             f"{name} must map token ids or texts to numbers, got {brief(value)}", code=f"bad_{name}"
         )
@@ -151,6 +182,7 @@ def _bias_token(name: str, token: Any) -> int | str:
     if isinstance(token, str) and token:
         return _writable(name, token)
     if isinstance(token, numbers.Integral) and not isinstance(token, bool) and int(token) >= 0:
+        _refuse_beyond_limit(name, token)
         return int(token)
     raise BadRequest(
         f"{name} names the token {brief(token)}; name each by an id of at least 0 or by its text",

@@ -34,8 +34,8 @@ def test_a_range_reads_as_one_writes_it(allowed, words):
         (Range(False, 0, 1, ""), [0, 0.5, 1, True + 0, Fraction(1, 4), np.float32(0.25)], [-1e-9, 1 + 1e-9]),
         (Range(False, 0, 1, "", open_low=True), [1e-300, 1], [0, -0.0]),
         (Range(False, 0, 1, "", open_high=True), [0, 1 - 1e-9], [1, 1.0]),
-        (Range(True, 1, None, ""), [1, 10**30, np.uint8(3)], [0, 1.0, "1"]),
-        (Range(False, 0, None, ""), [0, 1e308], [math.inf, math.nan, -1, 10**400]),
+        (Range(True, 1, None, ""), [1, 2**53 - 1, np.uint8(3)], [0, 1.0, "1", 2**53, 10**5000]),
+        (Range(False, 0, None, ""), [0, 1e308, np.float32(0.25)], [math.inf, math.nan, -1, 10**400]),
         (Range(False, 0, 1, "", optional=True), [None], ["None"]),
         (Range(False, 0, 1, ""), [], [None, True, "0.5", [0.5], 0.5j, b"1", math.nan, -math.inf]),
     ],
@@ -153,3 +153,32 @@ def test_what_is_no_bias_is_refused(value, words):
         checks.biases("x", value)
     assert caught.value.code == "bad_x"
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "check", [checks.texts, checks.biases, lambda name, v: checks.token_ids(name, v, "")]
+)
+def test_an_array_of_no_dimensions_is_no_list(check):
+    with pytest.raises(BadRequest, match="^x must "):
+        check("x", np.array(0.5))
+
+
+@pytest.mark.parametrize("huge", [2**53, 10**5000], ids=["short", "long"])
+def test_a_number_that_no_text_reaches_is_refused_and_can_be_printed(huge):
+    """Beyond 2**53 a whole number is not exact in JSON, and from some length on Python does not print it."""
+    for check in (
+        lambda: Range(True, 0, None, "").check("x", huge),
+        lambda: checks.token_ids("x", [huge], ""),
+        lambda: checks.biases("x", {huge: 1}),
+    ):
+        with pytest.raises(BadRequest, match=r"^x must be below 2\*\*53, got "):
+            check()
+
+
+def test_a_numpy_number_is_compared_without_a_warning():
+    assert Range(False, 0, None, "").check("x", np.float32(0.5)) == 0.5
+
+
+def test_a_pattern_too_long_to_parse_is_refused_at_once():
+    with pytest.raises(BadRequest, match="it has 1000000 characters, and 20000 is the most"):
+        checks.patterns("x", "a" * 10**6)
