@@ -159,7 +159,7 @@ def test_what_is_no_bias_is_refused(value, words):
     "check", [checks.texts, checks.biases, lambda name, v: checks.token_ids(name, v, "")]
 )
 def test_an_array_of_no_dimensions_is_no_list(check):
-    with pytest.raises(BadRequest, match="^x must "):
+    with pytest.raises(BadRequest, match=r"^x must "):
         check("x", np.array(0.5))
 
 
