@@ -27,6 +27,7 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   sin_.resize(network.ropes.size());
   next_.reset(new std::atomic<int>[network.instructions.size() * pool.size()]);
   ahead_.reset(new Ahead[pool.size()]);
+  kv_ahead_.reset(new KvAhead[pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
   for (const auto& op : network.instructions)
     if (op.kind == OpKind::kAttention) block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
@@ -106,6 +107,7 @@ void Forward::run(const Plan& plan, float* logits) {
 void Forward::walk(int thread) {
   int first, last;
   range(plan_->n_rows, thread, &first, &last);
+  kv_ahead_[thread].index = network_.instructions.size();
   fill_rope_tables(first, last);
   for (size_t i = 0; i < network_.instructions.size(); ++i) {
     if (network_.instructions[i].barrier_before) meet(thread);
@@ -121,7 +123,7 @@ void Forward::execute(size_t index, int thread) {
     case OpKind::kLinear:
       return linear(op, index, thread);
     case OpKind::kAttention:
-      return attention(op, counter(index, 0), thread);
+      return attention(op, index, thread);
     case OpKind::kSelect:
       return select(op, first, last);
     default:
@@ -134,16 +136,34 @@ void Forward::execute(size_t index, int thread) {
 void Forward::linear(const Instruction& op, size_t index, int thread) {
   if (row_count(op) == 0) return;
   const int n_threads = pool_.size();
+  // Few rows leave memory idle at times: K and V of the next attention come in between tiles.
+  const bool fetch = row_count(op) <= Acts::kBlock && look_at_kv(network_.next_attention[index], thread);
+  const int stride = fetch ? Acts::kBlock / row_count(op) : op.n_tiles;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
     int first, last;
     range(op.n_tiles, owner, &first, &last);
-    const int chunk = std::max(1, (last - first) / 8);
-    std::atomic<int>& next = counter(index, owner);
-    for (int begin; (begin = first + next.fetch_add(chunk, std::memory_order_relaxed)) < last;)
-      tiles(op, begin, std::min(begin + chunk, last));
+    // Many rows pass over each part from far, so it had better not be small.
+    const int least = row_count(op) > Acts::kBlock ? std::max(1, (last - first) / 8) : 1;
+    int begin, end;
+    while (take(counter(index, owner), last - first, least, &begin, &end))
+      for (int t = begin; t < end; t += stride) {
+        tiles(op, first + t, first + std::min(t + stride, end));
+        if (fetch) bite_kv(thread);
+      }
   }
   look_ahead(network_.next_linear[index], thread);
+}
+
+// Takes a part of what is left of n units of work, `least` or more: large parts first, so that all threads
+// end together.
+bool Forward::take(std::atomic<int>& next, int n, int least, int* begin, int* end) {
+  *begin = next.load(std::memory_order_relaxed);
+  do {
+    if (*begin >= n) return false;
+    *end = std::min(n, *begin + std::max(least, (n - *begin) / 4));
+  } while (!next.compare_exchange_weak(*begin, *end, std::memory_order_relaxed));
+  return true;
 }
 
 // Tiles [begin, end) of the instruction, counted over all its parts.

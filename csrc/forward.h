@@ -41,10 +41,20 @@ class Forward {
     const int32_t* pages;
   };
 
+  // What a thread will read of K and V in the attention at `index`, fetched bit by bit before.
+  struct alignas(64) KvAhead {
+    size_t index;
+    int item, last;          // the thread's own that are left
+    int token, end, side;    // of the item: [token, end) are left; K (0) or V (1) is next
+    const uint8_t *at, *to;  // of the span: left
+    size_t left;             // bytes that may still be asked for
+  };
+
   void prepare(const Plan& plan);
   void walk(int thread);
   void execute(size_t index, int thread);
   void linear(const Instruction& op, size_t index, int thread);
+  static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
   void tiles(const Instruction& op, int begin, int end);
   void look_ahead(size_t index, int thread);
   void meet(int thread);  // a barrier
@@ -53,8 +63,12 @@ class Forward {
   int whole_items(const Instruction& op) const;  // of attention: (block, kv head, chunk of its heads)
   // Few queries over a long context are split by segment; the arithmetic is the same either way.
   bool splits(const Instruction& op) const;
-  void attention(const Instruction& op, std::atomic<int>& next, int thread);
+  int items(const Instruction& op) const { return whole_items(op) * (splits(op) ? max_segments_ : 1); }
+  void attention(const Instruction& op, size_t index, int thread);
   void attend_item(const Instruction& op, int item, int max_segments);
+  bool look_at_kv(size_t index, int thread);
+  void bite_kv(int thread);  // asks for the next few lines
+  bool next_kv_span(KvAhead& ahead);
   void select(const Instruction& op, int first, int last);
   void row_op(const Instruction& op, int row);
 
@@ -87,6 +101,7 @@ class Forward {
   }
   std::unique_ptr<std::atomic<int>[]> next_;
   std::unique_ptr<Ahead[]> ahead_;  // (threads,)
+  std::unique_ptr<KvAhead[]> kv_ahead_;
 };
 
 }  // namespace unspool

@@ -93,6 +93,12 @@ void Network::finish() {
       next_linear[i] = following;
       if (instructions[i].kind == OpKind::kLinear) following = i;
     }
+  next_attention.resize(instructions.size());
+  size_t attention = instructions.size();
+  for (size_t i = instructions.size(); i-- > 0;) {
+    next_attention[i] = attention;
+    if (instructions[i].kind == OpKind::kAttention) attention = i;
+  }
   bool previous_row_wise = false;
   for (auto& op : instructions) {
     op.barrier_before = !(previous_row_wise && row_wise(op.kind));

@@ -72,7 +72,8 @@ struct Network {
   std::vector<Register> registers;
   std::vector<RopeTable> ropes;
   std::vector<Instruction> instructions;
-  std::vector<size_t> next_linear;  // per instruction: the linear one after it, the first after the last
+  std::vector<size_t> next_linear;     // per instruction: the linear one after it, the first after the last
+  std::vector<size_t> next_attention;  // the attention after it; their number after the last
   int vocab_size = 0;
   int context_length = 0;
 
