@@ -55,9 +55,9 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
   F acc[NR];
   for (int r = 0; r < NR; ++r) acc[r] = f_zero();
   const size_t ahead = w.tile_bytes / n_groups;
-  const uint8_t* next = tile + w.tile_bytes;
+  const uint8_t* next = tile + 2 * w.tile_bytes;
   for (int g = 0; g < n_groups; ++g, x += NR, next += ahead) {
-    // The next tile, while this one is computed: the hardware prefetcher stops at a page's end.
+    // The tile after the next, while this one is computed: the hardware prefetcher stops at a page's end.
 #pragma GCC unroll 9
     for (int line = 0; line < BITS + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
     F scaled[NR];  // a sum q xq of the scale's inputs so far
