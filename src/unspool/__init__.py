@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unspool.engine.limits import Limits as Limits
+    from unspool.engine.stats import EngineStats as EngineStats
     from unspool.engine.stream import EventStream as EventStream
     from unspool.errors import BadRequest as BadRequest
     from unspool.errors import UnspoolError as UnspoolError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
     from unspool.types import Event as Event
+    from unspool.types import InterToken as InterToken
     from unspool.types import TokenLogprob as TokenLogprob
     from unspool.types import TokenLogprobs as TokenLogprobs
     from unspool.types import Usage as Usage
@@ -25,8 +27,10 @@ _HOME = {
     "BadRequest": "unspool.errors",
     "Completion": "unspool.types",
     "DecodingParams": "unspool.params",
+    "EngineStats": "unspool.engine.stats",
     "Event": "unspool.types",
     "EventStream": "unspool.engine.stream",
+    "InterToken": "unspool.types",
     "TokenLogprob": "unspool.types",
     "TokenLogprobs": "unspool.types",
     "TokenTrace": "unspool.trace",
@@ -40,8 +44,10 @@ __all__ = [
     "BadRequest",
     "Completion",
     "DecodingParams",
+    "EngineStats",
     "Event",
     "EventStream",
+    "InterToken",
     "Limits",
     "TokenLogprob",
     "TokenLogprobs",

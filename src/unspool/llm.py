@@ -10,6 +10,7 @@ from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
 from unspool.engine.rules import check_range
+from unspool.engine.stats import EngineStats
 from unspool.engine.stream import EventStream, Streams
 from unspool.engine.token_table import TokenTable
 from unspool.errors import BadRequest, TemplateError
@@ -217,6 +218,10 @@ class LLM:
         return TokenTable.of(self.tokenizer).siblings(checked)
 
     # Life
+
+    def stats(self) -> EngineStats:
+        """What the engine is doing and has done, in numbers; any thread may ask at any time."""
+        return self._engine.stats()
 
     def close(self) -> None:
         """End what is in flight and free the memory; idempotent."""

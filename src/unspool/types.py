@@ -160,6 +160,17 @@ Move = Extend | Fork | Drop | Finish
 
 
 @dataclass(frozen=True, slots=True)
+class InterToken:
+    """Times from each token of an answer to the next; all 0 where there are fewer than two tokens."""
+
+    n: int = 0  # times, one fewer than tokens chosen
+    mean_ms: float = 0.0
+    p50_ms: float = 0.0
+    p99_ms: float = 0.0
+    max_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """What a request cost. Times are wall clock, shared with whatever ran in the same steps."""
 
@@ -172,6 +183,8 @@ class Usage:
     decode_s: float  # from the first token to the last
     decoded_tokens: int  # tokens chosen after the first, kept or not; decode_s paid for them
     n_preempted: int = 0  # times that the request was put back for want of pages
+    reread_tokens: int = 0  # read once more after that, of all the request's answers
+    inter_token: InterToken = InterToken()
 
     @property
     def prefill_tokens_per_s(self) -> float:

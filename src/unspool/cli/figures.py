@@ -29,10 +29,20 @@ def figures_line(event: Event, profile: str = "") -> str:
 def usage_dict(usage: Usage) -> dict[str, Any]:
     return {
         "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
         "completion_tokens": usage.completion_tokens,
+        "queue_ms": round(usage.queue_ms, 3),
         "ttft_ms": round(usage.ttft_ms, 3),
         "prefill_tokens_per_s": round(usage.prefill_tokens_per_s, 2),
         "decode_tokens_per_s": round(usage.decode_tokens_per_s, 2),
+        "inter_token_ms": {
+            "mean": round(usage.inter_token.mean_ms, 3),
+            "p50": round(usage.inter_token.p50_ms, 3),
+            "p99": round(usage.inter_token.p99_ms, 3),
+            "max": round(usage.inter_token.max_ms, 3),
+        },
+        "n_preempted": usage.n_preempted,
+        "reread_tokens": usage.reread_tokens,
     }
 
 

@@ -38,8 +38,10 @@ def adopt(task: Task, branch: Branch, storage: Storage, n_spare: int) -> int:
     branch.n_cached, copy = branch.table.adopt(match)
     if copy is not None:
         storage.runner.copy_page(*copy)
-    if not task.has_output:
+    if branch.n_read == 0:
         task.n_prompt_cached = branch.n_cached
+    branch.n_read = max(branch.n_read, branch.n_cached)
+    storage.journal.tokens_found += branch.n_cached
     return n_available - storage.pool.n_available
 
 
@@ -52,6 +54,7 @@ def resume(task: Task) -> None:
 
 def preempt(task: Task, storage: Storage) -> None:
     """Put a task back in the queue without its pages; it may find some of them again in the prefix tree."""
+    n_dropped = sum(branch.n_cached for branch in task.branches.values())
     for branch in task.branches.values():
         _leave(task, branch, storage)
         branch.n_cached = 0
@@ -59,14 +62,17 @@ def preempt(task: Task, storage: Storage) -> None:
         task.prompt_logprobs = []
     task.n_preempted += 1
     task.move_to(Phase.WAITING)
+    storage.journal.preempted(task, n_dropped)
 
 
-def reserve(shares: Sequence[Share], now: float) -> None:
+def reserve(shares: Sequence[Share], storage: Storage) -> None:
     """Before the forward pass: pages for all its rows."""
+    now = storage.journal.clock()
     for share in shares:
         share.branch.table.grow(share.branch.n_cached + share.n_rows)
         if share.task.clock.started is None:
             share.task.clock.started = now
+            storage.journal.started(share.task, now)
 
 
 def record(shares: Sequence[Share], storage: Storage) -> None:
@@ -75,12 +81,17 @@ def record(shares: Sequence[Share], storage: Storage) -> None:
         task, branch = share.task, share.branch
         branch.n_cached += share.n_rows
         if share.is_prompt:
+            n_new = min(max(branch.n_cached - branch.n_read, 0), share.n_rows)
+            task.n_reread += share.n_rows - n_new
+            storage.journal.tokens_read += n_new
+            storage.journal.tokens_reread += share.n_rows - n_new
             n_whole = branch.n_cached - branch.n_cached % storage.page_size
             branch.in_tree, others = storage.tree.insert(
                 branch.token_ids, n_whole, branch.table.pages.tolist(), task.salt, branch.in_tree
             )
             for index, page in others:  # read twice at once: promise 1 makes the pages equal
                 branch.table.replace(index, page)
+        branch.n_read = max(branch.n_read, branch.n_cached)
         resume(task)
 
 
@@ -141,6 +152,8 @@ def _extend(
         branch.token_ids.append(chosen.token_id)
         branch.history.accept(chosen.token_id, chosen.observed)
         branch.notes.accept(chosen)
+        branch.gaps.accept(now)
+        storage.journal.tokens_decoded += 1
         ending = branch.transcript.accept(chosen.token_id)
         if ending is not None:
             return [_end(task, branch, ending.reason, storage, now, stop=ending.stop)]
@@ -163,7 +176,9 @@ def _fork(task: Task, branch: Branch, child_id: int, storage: Storage) -> None:
         branch.transcript.fork(),
         branch.history.fork(),
         branch.notes.fork(),
+        branch.gaps.fork(),
         branch.n_cached,
+        branch.n_read,
     )
 
 
@@ -181,12 +196,14 @@ def _end(
     branch.transcript.close()
     news = _news(task, branch)
     _remove(task, branch, storage)
+    usage = _usage(task, branch, now)
+    storage.journal.ended(task, branch.branch_id, reason, usage, error)
     return replace(
         news,
         finish_reason=reason,
         stop=stop,
         seed=None if task.request.params.is_greedy else task.seed,
-        usage=_usage(task, branch, now),
+        usage=usage,
         error=error,
     )
 
@@ -241,4 +258,6 @@ def _usage(task: Task, branch: Branch, now: float) -> Usage:
         decode_s=now - first_token,
         decoded_tokens=max(n_chosen - 1, 0),
         n_preempted=task.n_preempted,
+        reread_tokens=task.n_reread,
+        inter_token=branch.gaps.summary(),
     )

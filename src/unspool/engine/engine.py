@@ -10,6 +10,7 @@ from unspool.engine.detokenize import Vocabulary
 from unspool.engine.limits import Limits
 from unspool.engine.rules import check_range, rules_of
 from unspool.engine.scheduler import Scheduler
+from unspool.engine.stats import EngineStats
 from unspool.engine.step import run_step
 from unspool.engine.storage import Storage
 from unspool.engine.task import Clock, Phase, Task
@@ -49,7 +50,7 @@ class Engine:
         self.runner = runner
         self.vocabulary = vocabulary
         self.context_length = runner.context_length if context_length is None else context_length
-        self.storage = Storage.of(runner)
+        self.storage = Storage.of(runner, clock)
         self._prefix_cache = prefix_cache
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
         self._scheduler = Scheduler(self.storage, limits or Limits(), runner.vocab_size)
@@ -109,6 +110,7 @@ class Engine:
         commit.plant(task, self.storage, self.vocabulary)
         self._tasks[request_id] = task
         self._scheduler.add(task)
+        self.storage.journal.added(task)
         return request_id
 
     def step(self) -> list[Event]:
@@ -120,15 +122,17 @@ class Engine:
         self._require_open()
         if late := self._end_late():
             return late
+        self.storage.journal.begin_step()
         shares = self._scheduler.plan()
         if not shares:
             return []
         started = self._clock()
-        events = run_step(shares, self.storage, self.vocabulary, self._n_vocab, self._clock)
+        events = run_step(shares, self.storage, self.vocabulary, self._n_vocab)
         self._scheduler.observe(shares, self._clock() - started)
         for share in shares:
             if share.task.phase is Phase.DONE:
                 self._forget(share.task)
+        self.storage.journal.end_step()
         return events
 
     def cancel(self, request_id: int) -> list[Event]:
@@ -144,6 +148,22 @@ class Engine:
         """Change the priority of a request in flight; does nothing for one that has ended."""
         if (task := self._tasks.get(request_id)) is not None:
             self._scheduler.set_priority(task, priority)
+
+    def stats(self) -> EngineStats:
+        """What the engine is doing and has done; cheap, and safe to call from another thread."""
+        pool = self.pool
+        n_free, n_cached = pool.n_free, pool.n_cached  # read once, so that they add up in another thread too
+        return EngineStats(
+            n_running=self._scheduler.n_running,
+            n_waiting=self._scheduler.n_waiting,
+            n_pages=pool.n_pages,
+            n_pages_free=n_free,
+            n_pages_cached=n_cached,
+            n_pages_live=pool.n_pages - n_free - n_cached,
+            n_pages_in_tree=self.storage.tree.n_pages,
+            page_size=self.storage.page_size,
+            **self.storage.journal.counters(),
+        )
 
     def check(self) -> None:
         """Assert that free, cached and live pages add up, and that each branch's tokens have theirs."""
@@ -202,6 +222,7 @@ class Engine:
 
     def _check_idle(self) -> None:
         if self.is_idle:
+            self.pool.check_sums(self.storage.tree.n_pages)
             assert self.pool.n_live == 0, "an idle engine holds pages"
 
     def _require_open(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ def run_step(
     storage: Storage,
     vocabulary: Vocabulary,
     n_vocab: int,
-    clock: Callable[[], float],
 ) -> list[Event]:
     """plan, forward, apply, advance, commit.
 
@@ -35,11 +34,13 @@ def run_step(
     `n_vocab` is how many tokens have a meaning: an output layer may be padded beyond the tokenizer's
     vocabulary, and the logits of the padding are not looked at.
     """
-    commit.reserve(shares, clock())
+    commit.reserve(shares, storage)
     plan = build_plan(shares)
+    storage.journal.lap()
     logits = storage.runner.forward(plan)[
         :, :n_vocab
     ]  # (W, V) f32, the last `n_logits` rows of each share in turn
+    storage.journal.lap()
     ends = np.cumsum([share.n_logits for share in shares])  # of each share's part in W
     scored = [
         (share.task, score_prompt(share, logits[end - share.n_logits : end], vocabulary))
@@ -59,7 +60,7 @@ def run_step(
         (group.task, _advance(group, vocabulary)) for group in _by_task(asking, rows_of, logits, processed)
     ]
 
-    now = clock()
+    now = storage.journal.lap()
     commit.record(shares, storage)
     for task, logprobs in scored:
         commit.score(task, logprobs)

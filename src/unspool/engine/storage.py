@@ -1,9 +1,13 @@
-"""Where keys and values are: the runner's pages, who holds them, and what is known of them."""
+"""What the requests of an engine share: the runner's pages, who holds them, what is known of them, and what
+has been counted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 
+from unspool.engine.journal import Journal
 from unspool.engine.task import Branch, Task
 from unspool.kv.pool import PagePool
 from unspool.kv.prefix_tree import Match, PrefixTree
@@ -17,11 +21,12 @@ class Storage:
     runner: Runner
     pool: PagePool
     tree: PrefixTree
+    journal: Journal
 
     @classmethod
-    def of(cls, runner: Runner) -> Storage:
+    def of(cls, runner: Runner, clock: Callable[[], float] = perf_counter) -> Storage:
         pool = PagePool(runner.n_pages)
-        return cls(runner, pool, PrefixTree(pool, runner.page_size))
+        return cls(runner, pool, PrefixTree(pool, runner.page_size), Journal(clock))
 
     @property
     def page_size(self) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from unspool.engine.gaps import Gaps
 from unspool.engine.notes import Notes
 from unspool.engine.transcript import Transcript
 from unspool.history import History
@@ -45,7 +46,9 @@ class Branch:
     transcript: Transcript
     history: History
     notes: Notes = field(default_factory=Notes)
+    gaps: Gaps = field(default_factory=Gaps)
     n_cached: int = 0
+    n_read: int = 0  # most tokens that were ever in the cache: reading them again is a preemption's cost
     in_tree: Place | None = None  # of its whole pages, those that were read as prompt
 
     @property
@@ -81,6 +84,7 @@ class Task:
     clock: Clock
     priority: int = 0  # higher first
     n_preempted: int = 0  # times that it was put back
+    n_reread: int = 0  # tokens read once more after that
     n_prompt_cached: int = 0  # tokens of the prompt that were found in the prefix tree at first
     has_output: bool = False  # a token was chosen: what is read now was read before
     branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth

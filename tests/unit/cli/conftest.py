@@ -60,6 +60,8 @@ class FakeLLM:
                 yield Event(request_id=0, text=piece, token_ids=(index,))
             usage = Usage(
                 prompt_tokens=7,
+                cached_tokens=0,
+                queue_ms=0.5,
                 completion_tokens=len(self.pieces),
                 ttft_ms=20.0,
                 prefill_s=0.02,

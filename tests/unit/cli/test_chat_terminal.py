@@ -33,8 +33,8 @@ class Talker:
             yield Event(request_id=0, text=f"word{n} ", token_ids=(n,))
             n += 1
             time.sleep(0.005)
-        usage = Usage(prompt_tokens=len(messages), completion_tokens=n, ttft_ms=1.0, prefill_s=0.001,
-                      decode_s=0.01, decoded_tokens=n - 1)
+        usage = Usage(prompt_tokens=len(messages), cached_tokens=0, completion_tokens=n, queue_ms=0.1,
+                      ttft_ms=1.0, prefill_s=0.001, decode_s=0.01, decoded_tokens=n - 1)
         yield Event(request_id=0, text="", token_ids=(), finish_reason="stop", usage=usage)
     def close(self):
         print("closed")
