@@ -81,3 +81,22 @@ def test_free_and_held_pages_always_add_up(actions):
             pool.release(tables.pop(n % len(tables)))
         pool.check(tables)
         assert pool.n_free + pool.n_live == 10
+
+
+def test_the_cheap_sums_find_what_is_lost_and_what_is_miscounted():
+    pool = PagePool(4)
+    pages = pool.take(2)
+    pool.keep(pages[0])
+    pool.check_sums(1)
+    pool.release(pages)
+    assert (pool.n_free, pool.n_cached, pool.n_live) == (3, 1, 0)
+    pool.check_sums(1)
+    with pytest.raises(AssertionError, match="1 pages are marked as kept, the tree keeps 2"):
+        pool.check_sums(2)
+    pool._free.pop()
+    with pytest.raises(AssertionError, match="2 free, 1 cached and 0 live pages are not 4"):
+        pool.check_sums(1)
+    pool._free.append(3)
+    pool._n_cached = 0
+    with pytest.raises(AssertionError, match="1 pages are cached, 0 were counted"):
+        pool.check_sums(1)
