@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.params import DecodingParams
@@ -21,6 +23,10 @@ class ToyVocabulary:
 
     def token_bytes(self, token_id: int) -> bytes:
         return b"" if token_id in self.eos_ids else self.tokens[token_id]
+
+    def all_token_bytes(self) -> tuple[bytes, np.ndarray]:
+        each = [self.token_bytes(token_id) for token_id in range(self.vocab_size)]
+        return b"".join(each), np.cumsum([0, *map(len, each)])
 
     def encode(self, text: str, *, add_bos: bool = True) -> list[int]:
         """The longest token that goes on with the text, again and again; bytes without one are left out."""

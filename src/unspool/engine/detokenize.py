@@ -5,6 +5,9 @@ from __future__ import annotations
 import codecs
 from typing import Final, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 _UTF8: Final = codecs.getincrementaldecoder("utf-8")
 
 
@@ -21,6 +24,10 @@ class Vocabulary(Protocol):
 
     def token_bytes(self, token_id: int) -> bytes:
         """What the token adds to the text; nothing for control tokens."""
+        ...
+
+    def all_token_bytes(self) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """`token_bytes` of every id one after the other, and where each begins and the last ends (V + 1,)."""
         ...
 
     def encode(self, text: str, *, add_bos: bool = True) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -22,12 +21,13 @@ class TokenTable:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        pieces = [vocabulary.token_bytes(token_id) for token_id in range(vocabulary.vocab_size)]
-        self._bytes = b"".join(pieces)
+        self._bytes, borders = vocabulary.all_token_bytes()
         self._data = np.frombuffer(self._bytes, np.uint8)
-        ends = np.cumsum([0, *map(len, pieces)])
-        self._start, self._end = ends[:-1], ends[1:]  # (V,) where each token begins and ends
-        self.longest = max(map(len, pieces), default=0)  # token, in bytes
+        self._start, self._end = borders[:-1], borders[1:]  # (V,) where each token begins and ends
+        n_bytes = np.diff(borders)
+        self.longest = int(n_bytes.max(initial=0))  # token, in bytes
+        self._by_length = np.argsort(n_bytes, kind="stable")  # (V,) ids, the shortest first
+        self._first_of_length = np.searchsorted(n_bytes[self._by_length], np.arange(self.longest + 2))
         self._holding: dict[bytes, frozenset[int]] = {}
 
     @classmethod
@@ -47,8 +47,11 @@ class TokenTable:
         return found
 
     def equal(self, data: bytes) -> tuple[int, ...]:
-        """Tokens whose text is these bytes, ascending."""
-        return self._ids_of.get(data, ())
+        """Tokens whose text is these bytes, ascending; control tokens, which have none, are left out."""
+        if not 0 < len(data) <= self.longest:
+            return ()
+        token_ids = self._by_length[slice(*self._first_of_length[len(data) : len(data) + 2])]
+        return tuple(token_ids[self._stands(self._start[token_ids], data)].tolist())
 
     def ending(self, data: bytes) -> list[int]:
         """Tokens whose text ends with these bytes, ascending."""
@@ -69,17 +72,6 @@ class TokenTable:
             for sibling in self.equal(spaced.encode("utf-8", "surrogateescape"))
         }
         return tuple(sorted(alike - {token_id}))
-
-    @cached_property
-    def _ids_of(self) -> dict[bytes, tuple[int, ...]]:
-        """Ids by text; control tokens, which have none, are left out."""
-        ids: dict[bytes, tuple[int, ...]] = {}
-        borders = zip(self._start.tolist(), self._end.tolist(), strict=True)
-        for token_id, (start, end) in enumerate(borders):
-            if start < end:
-                data = self._bytes[start:end]
-                ids[data] = (*ids.get(data, ()), token_id)
-        return ids
 
     def _find(self, data: bytes) -> frozenset[int]:
         at = self._stands(np.arange(self._data.size - len(data) + 1), data)

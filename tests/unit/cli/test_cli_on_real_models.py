@@ -20,7 +20,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
     monkeypatch.setenv("PYTHONPATH", str(Path(unspool.__file__).parents[1]))
 
     def call(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "unspool.cli", *map(str, arguments)]
+        command = [sys.executable, "-m", "unspool", *map(str, arguments)]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     return call

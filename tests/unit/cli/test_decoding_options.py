@@ -216,7 +216,7 @@ def test_a_mistake_is_one_line_with_the_way_out(unspool, fake_llm, arguments, sa
 
 
 def test_the_help_works_without_docstrings() -> None:
-    command = [sys.executable, "-OO", "-m", "unspool.cli"]
+    command = [sys.executable, "-OO", "-m", "unspool"]
     for arguments in (["run", "--help"], ["params"]):
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

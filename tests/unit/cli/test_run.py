@@ -266,7 +266,7 @@ def test_a_reader_that_goes_away_is_met_with_silence(arguments: list[str]) -> No
 
 
 def _command(*arguments: str, **settings) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "unspool.cli", *arguments]
+    command = [sys.executable, "-m", "unspool", *arguments]
     return subprocess.run(command, stderr=subprocess.PIPE, timeout=60, check=False, **settings)
 
 

@@ -21,6 +21,7 @@ from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.merges import MAX_CHARACTERS, MAX_PIECES, derive_merges
 from unspool.models.tokenizer.metadata import Fields
 from unspool.models.tokenizer.parts import AddedPiece, Preparation, Start, TokenizerParts, TokenKind
+from unspool.models.tokenizer.pieces import Pieces
 from unspool.models.tokenizer.pre_tokenizers import splitter, word_rule
 from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling
 from unspool.models.tokenizer.tokenizer import Tokenizer
@@ -242,6 +243,7 @@ def _parts(
     return TokenizerParts(
         name=str(fields.path),
         model=model,
+        pieces=Pieces.of(tokens),
         spelling=spelling,
         kinds=kinds,
         added=added,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unspool.models.tokenizer.pieces import Pieces
 from unspool.models.tokenizer.spelling import Spelling
 
 
@@ -59,6 +60,7 @@ class TokenizerParts:
 
     name: str  # the file, for messages
     model: Any  # tokenizers.models.BPE, shared by every encoder built on it
+    pieces: Pieces  # V of them
     spelling: Spelling
     kinds: npt.NDArray[np.uint8]  # (V,) TokenKind
     added: tuple[AddedPiece, ...]  # control and user-defined tokens, by ascending id

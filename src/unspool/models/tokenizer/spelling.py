@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 import re
 
+import numpy as np
+
 SPACE_MARK = "\u2581"  # "▁"
 _BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
@@ -27,6 +29,10 @@ def _byte_characters() -> tuple[str, ...]:
 
 CHARACTER_OF_BYTE: tuple[str, ...] = _byte_characters()  # 256 characters, byte b at index b
 _BYTE_OF_CHARACTER = {character: byte for byte, character in enumerate(CHARACTER_OF_BYTE)}
+
+# The byte that each code point spells, -1 for one outside the alphabet; the last stands for all beyond it.
+BYTES_OF_CHARACTERS = np.full(max(map(ord, CHARACTER_OF_BYTE)) + 2, -1, dtype=np.int16)
+BYTES_OF_CHARACTERS[list(map(ord, CHARACTER_OF_BYTE))] = range(256)
 
 
 def byte_level_piece(data: bytes) -> str:

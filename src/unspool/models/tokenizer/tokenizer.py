@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from unspool.models.tokenizer.control import ControlFinder
 from unspool.models.tokenizer.encoder import Encoder
 from unspool.models.tokenizer.parts import Start, TokenizerParts, TokenKind
+from unspool.models.tokenizer.pieces import I64
 from unspool.models.tokenizer.vocabulary import Vocabulary
 
 
@@ -79,6 +80,10 @@ class Tokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         """What this token adds to the text; b"" for control, unknown and unused tokens."""
         return self._vocabulary.token_bytes(token_id)
+
+    def all_token_bytes(self) -> tuple[bytes, I64]:
+        """`token_bytes` of every id one after the other, and where each begins and the last ends (V + 1,)."""
+        return self._vocabulary.all_token_bytes()
 
     def decode_bytes(
         self, ids: Iterable[int], *, skip_special: bool = True, continues: bool = False

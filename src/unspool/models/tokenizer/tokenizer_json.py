@@ -17,6 +17,7 @@ from unspool.errors import ModelFileError, UnsupportedModel
 from unspool.models.tokenizer.end_tokens import END_NAMES
 from unspool.models.tokenizer.library import blamed_on
 from unspool.models.tokenizer.parts import AddedPiece, Preparation, Start, TokenizerParts, TokenKind
+from unspool.models.tokenizer.pieces import Pieces
 from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling, fallback_piece
 from unspool.models.tokenizer.tokenizer import Tokenizer
 from unspool.models.weights.json_file import read_optional_json_object
@@ -68,7 +69,8 @@ def _parts(
         )
         for token_id, token in sorted(pipeline.get_added_tokens_decoder().items())
     )
-    kinds = _kinds(file, pipeline, added, metadata.get("vocab_size"))
+    ids = pipeline.get_vocab(with_added_tokens=True)
+    kinds = _kinds(file, pipeline, ids, added, metadata.get("vocab_size"))
     special_tokens = _special_tokens(file, config)
     bos_id = _id_of(pipeline, special_tokens.get("bos_token"))
     eos_id = _id_of(pipeline, special_tokens.get("eos_token"))
@@ -77,6 +79,7 @@ def _parts(
     return TokenizerParts(
         name=str(file),
         model=pipeline.model,
+        pieces=_pieces(ids, len(kinds)),
         spelling=spelling,
         kinds=kinds,
         added=added,
@@ -158,9 +161,22 @@ def _preparations(pipeline: Any, spelling: Spelling, strips: bool) -> dict[Start
     }
 
 
-def _kinds(file: Path, pipeline: Any, added: tuple[AddedPiece, ...], vocab_size: object) -> Any:
+def _pieces(ids_of_pieces: Mapping[str, int], n_rows: int) -> Pieces:
+    pieces = [""] * n_rows
+    for piece, token_id in ids_of_pieces.items():
+        pieces[token_id] = piece
+    return Pieces.of(pieces)
+
+
+def _kinds(
+    file: Path,
+    pipeline: Any,
+    ids_of_pieces: Mapping[str, int],
+    added: tuple[AddedPiece, ...],
+    vocab_size: object,
+) -> Any:
     """TokenKind of every row of the output layer (V,), which may have more rows than there are tokens."""
-    ids = np.fromiter(pipeline.get_vocab(with_added_tokens=True).values(), dtype=np.int64)
+    ids = np.fromiter(ids_of_pieces.values(), dtype=np.int64)
     n_rows = int(ids.max(initial=-1)) + 1
     if isinstance(vocab_size, int) and not isinstance(vocab_size, bool):
         n_rows = max(n_rows, vocab_size)

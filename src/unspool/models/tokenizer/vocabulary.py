@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from unspool.errors import BadRequest
 from unspool.models.tokenizer.parts import TokenizerParts, TokenKind
+from unspool.models.tokenizer.pieces import I64
 from unspool.models.tokenizer.spelling import (
     SPACE_MARK,
     Spelling,
@@ -25,6 +28,7 @@ class Vocabulary:
     def __init__(self, parts: TokenizerParts) -> None:
         self.size = len(parts.kinds)
         self._model = parts.model
+        self._pieces = parts.pieces
         self._spelling = parts.spelling
         self._strips = parts.strips_leading_space
         self._kinds = parts.kinds.tobytes()  # quicker to index than an array
@@ -46,8 +50,8 @@ class Vocabulary:
         added = self._added.get(token_id)
         if added is not None:
             return added.encode()
-        piece: str | None = self._model.id_to_token(token_id)
-        if piece is None:  # rows of the output layer that only pad it
+        piece = self._pieces[token_id]
+        if not piece and kind == TokenKind.UNUSED:  # rows of the output layer that only pad it
             return f"[{token_id}]".encode()
         if kind == TokenKind.BYTE and (byte := byte_of_fallback_piece(piece)) is not None:
             return bytes([byte])
@@ -57,6 +61,26 @@ class Vocabulary:
 
     def token_bytes(self, token_id: int) -> bytes:
         return b"" if self.kind(token_id) in _SILENT else self.literal(token_id)
+
+    def all_token_bytes(self) -> tuple[bytes, I64]:
+        """`token_bytes` of every id one after the other, and where each begins and the last ends (V + 1,).
+
+        Pieces that are plain text are spelled all at once; the few others one by one, and put between.
+        """
+        data, ends, strange = self._pieces.spelled(self._spelling)
+        kinds = np.frombuffer(self._kinds, np.uint8)
+        one_by_one = kinds != TokenKind.NORMAL
+        one_by_one[strange] = True
+        one_by_one[list(self._added)] = True
+        n_bytes = np.diff(ends)
+        runs: list[bytes] = []
+        first = 0  # of the bytes that are not yet put down
+        for token_id in np.flatnonzero(one_by_one).tolist():
+            own = self.token_bytes(token_id)
+            runs += [data[first : ends[token_id]], own]
+            first, n_bytes[token_id] = ends[token_id + 1], len(own)
+        runs.append(data[first:])
+        return b"".join(runs), np.concatenate(([0], np.cumsum(n_bytes)))
 
     def decode_bytes(self, ids: Iterable[int], skip_special: bool = True, continues: bool = False) -> bytes:
         strips = self._strips and not continues

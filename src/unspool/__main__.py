@@ -1,4 +1,4 @@
-"""`python -m unspool.cli` is the `unspool` command."""
+"""`python -m unspool` is the `unspool` command."""
 
 import sys
 
