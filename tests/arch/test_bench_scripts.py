@@ -18,7 +18,7 @@ def bench_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCH))
 
 
-@pytest.mark.parametrize("script", ["own", "peers", "divergence", "perplexity"])
+@pytest.mark.parametrize("script", ["own", "overhead", "peers", "divergence", "perplexity"])
 def test_a_script_explains_itself(script: str) -> None:
     result = subprocess.run(
         [sys.executable, BENCH / f"{script}.py", "--help"], capture_output=True, text=True, check=True

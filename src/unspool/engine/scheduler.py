@@ -75,8 +75,7 @@ class Scheduler:
         """
         while True:
             self._admit()
-            shares = self._decoding()
-            n_spare = self._storage.pool.n_available - sum(map(self._missing, shares))
+            shares, n_spare = self._decoding()
             shares += self._prompts(len(shares), n_spare)
             if shares or not self._running:
                 return shares
@@ -123,8 +122,8 @@ class Scheduler:
             for b in task.branches.values()
         )
 
-    def _decoding(self) -> list[Share]:
-        """A row for every decoding branch, after making room for them when need be."""
+    def _decoding(self) -> tuple[list[Share], int]:
+        """A row for every decoding branch, after making room for them when need be, and the pages left."""
         while True:
             shares = [
                 Share(task, branch, 1)
@@ -132,8 +131,9 @@ class Scheduler:
                 if task.phase is Phase.DECODE
                 for branch in task.branches.values()
             ]
-            if sum(map(self._missing, shares)) <= self._storage.pool.n_available:
-                return shares
+            n_spare = self._storage.pool.n_available - sum(map(self._missing, shares))
+            if n_spare >= 0:
+                return shares, n_spare
             self._preempt(self._victim())
 
     def _prompts(self, n_decoding: int, n_spare: int) -> list[Share]:

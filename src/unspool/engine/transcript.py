@@ -68,6 +68,7 @@ class Transcript:
     def __init__(self, rules: StopRules, vocabulary: Vocabulary) -> None:
         self._rules = rules
         self._vocabulary = vocabulary
+        self._looks = bool(rules.strings or rules.patterns or rules.loop_min_count)  # or nothing is held back
         self._strings = StopMatcher(rules.strings)
         self._patterns = RegexMatcher(rules.patterns)
         self._loops = LoopDetector(rules.loop_min_count, rules.loop_max_length)
@@ -96,10 +97,12 @@ class Transcript:
         self._ids.append(token_id)
         self._held += data
         self._ends.append(self._n_bytes)
+        match = loop = None
         counts = not ends and len(self._ids) >= self._rules.min_tokens
-        stops = (self._strings.accept(data, counts=counts), self._patterns.accept(data, counts=counts))
-        loop = self._loops.accept(token_id)
-        match = min((m for m in stops if m is not None), key=lambda m: (m.end, m.start), default=None)
+        if self._looks:
+            stops = (self._strings.accept(data, counts=counts), self._patterns.accept(data, counts=counts))
+            match = min((m for m in stops if m is not None), key=lambda m: (m.end, m.start), default=None)
+            loop = self._loops.accept(token_id)
         if ends:
             if self._rules.include:
                 self._ending = Ending("stop", token_id, self._n_bytes, n_before + 1)
@@ -122,8 +125,9 @@ class Transcript:
         if self._ending is not None:
             n_final = self._ending.n_bytes - self._n_released
         else:
-            n_held = 0 if self._is_closed else max(self._strings.n_held, self._patterns.n_held)
-            n_final = len(self._held) - n_held
+            n_final = len(self._held)
+            if self._looks and not self._is_closed:
+                n_final -= max(self._strings.n_held, self._patterns.n_held)
         text = self._detokenizer.accept(bytes(self._held[:n_final]), final=self._is_closed)
         del self._held[:n_final]
         self._n_released += n_final
@@ -152,6 +156,7 @@ class Transcript:
         copy = Transcript.__new__(Transcript)
         copy._rules = self._rules
         copy._vocabulary = self._vocabulary
+        copy._looks = self._looks
         copy._strings = self._strings.fork()
         copy._patterns = self._patterns.fork()
         copy._loops = self._loops.fork()

@@ -33,6 +33,7 @@ class Vocabulary:
         self._strips = parts.strips_leading_space
         self._kinds = parts.kinds.tobytes()  # quicker to index than an array
         self._added = {piece.token_id: piece.text for piece in parts.added}
+        self._bytes_of: dict[int, bytes] = {}  # of the tokens that were written so far
         self._id_of_added = {piece.text: piece.token_id for piece in parts.added}
 
     def kind(self, token_id: int) -> int:
@@ -60,7 +61,11 @@ class Vocabulary:
         return bytes_of_marked_piece(piece)
 
     def token_bytes(self, token_id: int) -> bytes:
-        return b"" if self.kind(token_id) in _SILENT else self.literal(token_id)
+        data = self._bytes_of.get(token_id)
+        if data is None:
+            data = b"" if self.kind(token_id) in _SILENT else self.literal(token_id)
+            self._bytes_of[token_id] = data
+        return data
 
     def all_token_bytes(self) -> tuple[bytes, I64]:
         """`token_bytes` of every id one after the other, and where each begins and the last ends (V + 1,).
