@@ -26,23 +26,35 @@ def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
     task.branches[0] = Branch(0, list(prompt_ids), table, transcript, history)
 
 
-def adopt(task: Task, branch: Branch, storage: Storage, n_spare: int) -> int:
-    """Give a branch the pages that are known to hold the beginning of its text, as far as they take no more
-    than n_spare pages from others. Returns how many they take."""
-    match = storage.match(task, branch)
+def adopt(task: Task, branch: Branch, match: Match, storage: Storage, n_spare: int) -> int:
+    """Give a branch the pages of a match, as far as they take no more than n_spare pages from others.
+    Returns how many they take."""
     n_available = storage.pool.n_available
-    costs = [storage.pool.holders(page) == 0 for page in match.pages] + [match.partial_page is not None]
-    while sum(costs) > n_spare:
-        costs = costs[: max(len(costs) - 2, 0)]
-        match = Match(match.pages[: len(costs)], None, len(costs) * storage.page_size)
-    branch.n_cached, copy = branch.table.adopt(match)
+    n_cached, copy = branch.table.adopt(_affordable(match, storage, n_spare))
     if copy is not None:
-        storage.runner.copy_page(*copy)
+        try:
+            storage.runner.copy_page(*copy)
+        except BaseException:
+            branch.table.release()  # or the next try would take what is in the page for a copy
+            raise
+    branch.n_cached = n_cached
     if branch.n_read == 0:
         task.n_prompt_cached = branch.n_cached
     branch.n_read = max(branch.n_read, branch.n_cached)
     storage.journal.tokens_found += branch.n_cached
     return n_available - storage.pool.n_available
+
+
+def _affordable(match: Match, storage: Storage, n_spare: int) -> Match:
+    """The longest part of a match that takes at most n_spare pages from others."""
+    n_taken = 0
+    for i, page in enumerate(match.pages):
+        n_taken += storage.pool.holders(page) == 0
+        if n_taken > n_spare:
+            return Match(match.pages[:i], None, i * storage.page_size)
+    if match.partial_page is not None and n_taken == n_spare:
+        return Match(match.pages, None, len(match.pages) * storage.page_size)
+    return match
 
 
 def resume(task: Task) -> None:
@@ -233,6 +245,8 @@ def _with_prompt(task: Task, events: list[Event]) -> list[Event]:
 def _remove(task: Task, branch: Branch, storage: Storage) -> None:
     del task.branches[branch.branch_id]
     _leave(task, branch, storage)
+    if not task.branches and task.is_private:
+        storage.tree.forget(task.salt)
 
 
 def _leave(task: Task, branch: Branch, storage: Storage) -> None:

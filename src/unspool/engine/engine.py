@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from unspool.engine import commit
+from unspool.engine.deadlines import Deadlines
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.limits import Limits
 from unspool.engine.rules import check_range, rules_of
@@ -13,7 +14,7 @@ from unspool.engine.scheduler import Scheduler
 from unspool.engine.stats import EngineStats
 from unspool.engine.step import run_step
 from unspool.engine.storage import Storage
-from unspool.engine.task import Clock, Phase, Task
+from unspool.engine.task import Clock, Owner, Phase, Task
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
 from unspool.kv.layout import pages_for
 from unspool.kv.pool import PagePool
@@ -55,6 +56,7 @@ class Engine:
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
         self._scheduler = Scheduler(self.storage, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
+        self._deadlines = Deadlines()
         self._clock = clock
         self._n_added = 0
         self._is_closed = False
@@ -75,6 +77,7 @@ class Engine:
         """
         self._require_open()
         self._check_prompt(request)
+        self._check_n(request.n)
         n_prompt = len(request.prompt_ids)
         n_room = self.context_length - n_prompt
         if n_room < 1:
@@ -103,7 +106,7 @@ class Engine:
         seed = fresh_seed() if params.seed is None else params.seed
         clock = Clock(self._clock())
         is_shared = self._prefix_cache and request.use_cache
-        salt = ("shared", request.salt) if is_shared else ("own", request_id)
+        salt: Owner = ("shared", request.salt) if is_shared else ("own", request_id)
         task = Task(
             request_id, request, rules, seed, search, n_new_max, n_pages_max, salt, clock, request.priority
         )
@@ -111,6 +114,8 @@ class Engine:
         self._tasks[request_id] = task
         self._scheduler.add(task)
         self.storage.journal.added(task)
+        if params.deadline_s is not None:
+            self._deadlines.add(clock.added + params.deadline_s, request_id)
         return request_id
 
     def step(self) -> list[Event]:
@@ -169,6 +174,7 @@ class Engine:
         """Assert that free, cached and live pages add up, and that each branch's tokens have theirs."""
         branches = [branch for task in self._tasks.values() for branch in task.branches.values()]
         self.pool.check((branch.table.pages.tolist() for branch in branches), self.storage.tree.pages())
+        self.storage.tree.check()
         for branch in branches:
             assert branch.n_cached <= min(branch.table.n_tokens, len(branch.token_ids)), (
                 "cached without a page"
@@ -197,6 +203,15 @@ class Engine:
         n_each = pages_for(n_prompt + n_new_max - 1, page_size)
         return n_shared + n_branches * (n_each - n_shared), n_branches * n_each
 
+    def _check_n(self, n: int) -> None:
+        n_rows = self._scheduler.limits.n_rows
+        if type(n) is not int or not 1 <= n <= n_rows:
+            raise BadRequest(
+                f"n must be a whole number in [1, {n_rows}], got {n!r}; each answer needs a row of the step, "
+                "so ask several times, or give more n_rows",
+                code="bad_n",
+            )
+
     def _check_prompt(self, request: Request) -> None:
         if not request.prompt_ids:
             raise BadRequest("the prompt has no tokens; give at least one", code="empty_prompt")
@@ -204,11 +219,11 @@ class Engine:
 
     def _end_late(self) -> list[Event]:
         """End the requests whose deadline has passed, in the queue too."""
-        now = self._clock()
         events: list[Event] = []
-        for task in list(self._tasks.values()):
-            deadline_s = task.request.params.deadline_s
-            if deadline_s is not None and now - task.clock.added >= deadline_s:
+        if self._deadlines:
+            now = self._clock()
+            for request_id in self._deadlines.passed(now, self._tasks):
+                task = self._tasks[request_id]
                 events += commit.finish(task, "deadline", self.storage, now)
                 self._forget(task)
         return events

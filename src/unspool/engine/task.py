@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from unspool.engine.gaps import Gaps
 from unspool.engine.notes import Notes
@@ -31,6 +31,11 @@ NEXT_PHASES: Final[Mapping[Phase, frozenset[Phase]]] = {
     Phase.DECODE: frozenset({Phase.WAITING, Phase.DONE}),
     Phase.DONE: frozenset(),
 }
+
+
+# Whose pages they are: of all requests with one salt, or of one request, by its id. The tag keeps a salt and
+# an id that look alike apart.
+Owner: TypeAlias = tuple[Literal["shared", "own"], Hashable]
 
 
 @dataclass(slots=True, eq=False)
@@ -80,7 +85,7 @@ class Task:
     search: Search
     n_new_max: int  # tokens it may write, by max_tokens and by the context's end
     n_pages_max: int  # pages it may come to hold, when its branches share none
-    salt: Hashable  # whose pages it may find in the prefix tree, and who may find its own
+    salt: Owner  # whose pages it may find in the prefix tree, and who may find its own
     clock: Clock
     priority: int = 0  # higher first
     n_preempted: int = 0  # times that it was put back
@@ -105,6 +110,19 @@ class Task:
     def may_match(self) -> bool:
         """Whether pages may come from the prefix tree: a prompt that is scored is read as a whole."""
         return not self.scores_prompt
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nothing of it may stay in the prefix tree when it has ended."""
+        return self.salt[0] == "own"
+
+    @property
+    def n_forks(self) -> int:
+        """How many branches its search may start in the next step, beside those that live."""
+        search = self.search
+        if self.has_output:
+            return search.max_branches - len(self.branches) if search.forks_later else 0
+        return (search.max_branches if search.forks_later else search.n_first) - 1
 
     @property
     def n_prompt(self) -> int:

@@ -14,6 +14,7 @@ is found is resident as a whole.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -28,13 +29,10 @@ class Node:
     parent: Node | None  # None: a root, which has no page
     token_ids: tuple[int, ...]
     page: int
-    used_at: int  # by the tree's own clock
-    children: dict[int, list[Node]] = field(default_factory=dict)  # by their first token
+    used_at: int = 0  # by the tree's own clock
+    children: list[Node] = field(default_factory=list)  # by token_ids, so that who begins alike is together
+    salt: Hashable = None  # of a root
     is_in_tree: bool = True
-
-    def __iter__(self) -> Iterator[Node]:
-        for siblings in self.children.values():
-            yield from siblings
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +100,19 @@ class PrefixTree:
         A partial last page may be given only when its table never writes to it again. Returns where the
         text's whole pages end in the tree (given back as `after`, a longer insert starts there), and which
         of them (index, page) the tree has another page for: a table that lives on must hold that one, or
-        what the tree keeps above the table's pages would be no one's and could still not be evicted.
+        what the tree keeps above the table's pages would be no one's and could still not be evicted. For the
+        same reason nothing is kept behind such a page that other tables hold too.
         """
-        at = after if after is not None and after.node.is_in_tree else Place(self._root(salt), 0)
+        goes_on = after is not None and after.n_pages > 0 and after.node.is_in_tree
+        at = after if after is not None and goes_on else Place(self._root(salt), 0)
         node, n_pages = at.node, at.n_pages
         others: list[tuple[int, int]] = []
         for i in range(n_pages, -(-n_tokens // self._page_size)):
             chunk = tuple(token_ids[i * self._page_size : min((i + 1) * self._page_size, n_tokens)])
             child, n_common = _closest(node, chunk)
             if child is None or n_common < len(chunk):
-                if child is not None and n_common == len(child.token_ids):
-                    self._remove(child)  # a partial page that this one contains
+                if others and self._pool.holders(pages[i]) > 1:
+                    break
                 child = self._add(node, chunk, pages[i])
             self._touch(child)
             if len(chunk) == self._page_size == len(child.token_ids):
@@ -137,8 +137,12 @@ class PrefixTree:
             n_freed += 1
         for entry in in_use:
             heapq.heappush(self._leaves, entry)
-        for salt in [salt for salt, root in self._roots.items() if not root.children]:
-            self._roots.pop(salt).is_in_tree = False
+
+    def forget(self, salt: Hashable) -> None:
+        """Keep none of an owner's texts any longer."""
+        root = self._roots.get(salt)
+        for node in reversed([] if root is None else list(_below(root))):  # leaves first
+            self._remove(node)
 
     def clear(self) -> None:
         """Forget every text that no table holds."""
@@ -146,23 +150,35 @@ class PrefixTree:
 
     def pages(self) -> Iterator[int]:
         """Every page that the tree keeps."""
-        stack = list(self._roots.values())
-        while stack:
-            node = stack.pop()
-            if node.parent is not None:
+        for root in self._roots.values():
+            for node in _below(root):
                 yield node.page
-            stack += node
+
+    def check(self) -> None:
+        """Assert that all pages that count as cached can be had: that no table holds one behind them."""
+        for root in self._roots.values():
+            assert root.children, "a root without a text"
+            for node in _below(root):
+                is_held = self._pool.holders(node.page) > 0
+                assert node.parent is root or not is_held or self._pool.holders(_page_above(node)) > 0, (
+                    f"page {node.page} is held and the one before it is not"
+                )
 
     def _root(self, salt: Hashable) -> Node:
-        if salt not in self._roots:
-            self._roots[salt] = Node(None, (), -1, 0)
-        return self._roots[salt]
+        return self._roots.get(salt) or Node(None, (), -1, salt=salt)
 
     def _add(self, parent: Node, token_ids: tuple[int, ...], page: int) -> Node:
         self._pool.keep(page)
-        child = Node(parent, token_ids, page, 0)
-        parent.children.setdefault(token_ids[0], []).append(child)
+        child = Node(parent, token_ids, page)
+        siblings = parent.children
+        at = bisect_left(siblings, token_ids, key=_token_ids)
+        siblings.insert(at, child)
         self._n_nodes += 1
+        if parent.parent is None and len(siblings) == 1:
+            self._roots[parent.salt] = parent  # a root is there as long as it has children
+        before = siblings[at - 1].token_ids if at else token_ids
+        if len(before) < len(token_ids) and before == token_ids[: len(before)]:
+            self._remove(siblings[at - 1])  # a partial page that this one contains; there can be no other
         return child
 
     def _remove(self, leaf: Node) -> None:
@@ -170,14 +186,15 @@ class PrefixTree:
         assert parent is not None
         assert not leaf.children, "only leaves leave"
         leaf.is_in_tree = False
-        siblings = parent.children[leaf.token_ids[0]]
-        siblings.remove(leaf)
-        if not siblings:
-            del parent.children[leaf.token_ids[0]]
+        del parent.children[bisect_left(parent.children, leaf.token_ids, key=_token_ids)]
         self._n_nodes -= 1
         self._pool.drop(leaf.page)
-        if not parent.children and parent.parent is not None:
-            self._push(parent)
+        if not parent.children:
+            if parent.parent is not None:
+                self._push(parent)
+            else:
+                del self._roots[parent.salt]
+                parent.is_in_tree = False
 
     def _touch(self, node: Node) -> None:
         node.used_at = next(self._clock)
@@ -196,15 +213,41 @@ class PrefixTree:
 
 
 def _closest(node: Node, chunk: tuple[int, ...]) -> tuple[Node | None, int]:
-    """The child that shares most tokens with the chunk from its first on, and how many; none: (None, 0)."""
+    """The child that shares most tokens with the chunk from its first on, and how many; none: (None, 0).
+
+    Among texts in order, that is one of the two that the chunk would stand between.
+    """
+    at = bisect_left(node.children, chunk, key=_token_ids)
     best, n_best = None, 0
-    for child in node.children.get(chunk[0], ()):
-        if child.token_ids == chunk:
-            return child, len(chunk)
-        n = next(
-            (i for i, (a, b) in enumerate(zip(child.token_ids, chunk, strict=False)) if a != b),
-            min(len(child.token_ids), len(chunk)),
-        )
+    for child in node.children[max(at - 1, 0) : at + 1]:
+        n = _n_common(child.token_ids, chunk)
         if n > n_best:
             best, n_best = child, n
     return best, n_best
+
+
+def _n_common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    if a == b:
+        return len(a)
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
+        min(len(a), len(b)),
+    )
+
+
+def _token_ids(node: Node) -> tuple[int, ...]:
+    return node.token_ids
+
+
+def _page_above(node: Node) -> int:
+    assert node.parent is not None
+    return node.parent.page
+
+
+def _below(root: Node) -> Iterator[Node]:
+    """Every node under this one, parents before their children."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield from node.children
+        stack += node.children

@@ -27,6 +27,12 @@ class Search(Protocol):
         ...
 
     @property
+    def forks_later(self) -> bool:
+        """Whether it forks after its first step too: a page for each branch that may be born is then kept
+        ready. Where all branches live, some are dropped before others are forked."""
+        ...
+
+    @property
     def wants_candidates(self) -> bool:
         """Whether it looks at all survivors of a row, and not only at the token chosen among them."""
         ...

@@ -14,6 +14,7 @@ class Sample:
     """Each of n answers grows by the token that was chosen for it, from noise of its own."""
 
     n: int = 1
+    forks_later: ClassVar[bool] = False
     wants_candidates: ClassVar[bool] = False
 
     @property

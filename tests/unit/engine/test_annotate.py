@@ -207,6 +207,7 @@ class ForksOnce:
 
     max_branches = 2
     n_first = 1
+    forks_later = True
     wants_candidates = False
     n_steps: int = 0
 

@@ -21,6 +21,7 @@ class Scripted:
     script: dict[int, tuple]
     max_branches: int = 4
     wants_candidates: bool = True
+    forks_later: bool = True
     n_first: int = 1
     n_steps: int = 0
     seen: list = dataclasses.field(default_factory=list)

@@ -255,7 +255,9 @@ def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     elif where == "process":
         monkeypatch.setattr(pipeline, "process", FailsOnce(pipeline.process))
     else:  # of the second request, when the first has decided already
-        search = SimpleNamespace(max_branches=1, wants_candidates=False, advance=FailsOnce(Sample().advance))
+        search = SimpleNamespace(
+            max_branches=1, forks_later=False, wants_candidates=False, advance=FailsOnce(Sample().advance)
+        )
         engine._tasks[ids[1]].search = search
     with pytest.raises(ZeroDivisionError):
         engine.step()

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unspool.kv import prefix_tree
 from unspool.kv.pool import PagePool
 from unspool.kv.prefix_tree import PrefixTree
 from unspool.kv.table import PageTable
@@ -48,6 +49,23 @@ class Cache:
     def check(self):
         self.pool.check((t.pages.tolist() for t in self.tables), self.tree.pages())
         assert self.tree.n_pages == len(list(self.tree.pages()))
+        self.tree.check()
+
+    def fork(self, table, ids, n, salt=None):
+        """What a search does: a table that goes on after n tokens of another."""
+        child, copy = table.fork(n)
+        if copy is not None:
+            self.held[copy[1]] = self.held[copy[0]][: n % S]
+        self.tables.append(child)
+        return child
+
+    def extend(self, table, ids, n_cached, salt=None):
+        table.grow(len(ids))
+        pages = table.pages.tolist()
+        for at in range(n_cached, len(ids)):
+            page = self.held.setdefault(pages[at // S], [])
+            del page[at % S :]
+            page.append((salt, tuple(ids[: at + 1])))
 
 
 def known(cache, ids, salt=None):
@@ -178,7 +196,9 @@ texts = st.lists(st.integers(0, 1), min_size=1, max_size=14)
 @settings(deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["write", "end", "drop", "evict"]), texts, st.sampled_from([None, "x"]))
+        st.tuples(
+            st.sampled_from(["write", "fork", "end", "drop", "evict"]), texts, st.sampled_from([None, "x"])
+        )
     )
 )
 def test_whatever_happens_a_page_holds_the_text_it_is_found_by(actions):
@@ -189,6 +209,13 @@ def test_whatever_happens_a_page_holds_the_text_it_is_found_by(actions):
         if action == "write" and cache.pool.n_available >= n_needed:
             table, _ = cache.write(ids, salt)  # asserts that every position holds this very text
             running.append((table, ids, salt))
+        elif action == "fork" and running and cache.pool.n_available >= n_needed + 3:
+            table, before, salt = running[len(ids) % len(running)]
+            n = min(len(before), 2 * len(ids))
+            child = cache.fork(table, before, n, salt)
+            after = [*before[:n], *ids[: len(ids) // 2]]
+            cache.extend(child, after, n, salt)
+            running.append((child, after, salt))
         elif action == "end" and running:
             table, ids, salt = running.pop(len(ids) % len(running))
             cache.end(table, ids, salt)
@@ -200,11 +227,14 @@ def test_whatever_happens_a_page_holds_the_text_it_is_found_by(actions):
         elif action == "evict":
             cache.tree.evict(len(ids))
         cache.check()
+    taken = cache.pool.take(cache.pool.n_available)  # as many as there are said to be
+    cache.pool.release(taken)
     for table, ids, salt in running:
         cache.end(table, ids, salt)
     cache.tree.clear()
     cache.check()
     assert cache.pool.n_free == 12
+    assert cache.tree._roots == {}
 
 
 def test_a_text_that_was_written_twice_gives_up_its_own_pages_for_those_of_the_tree():
@@ -221,3 +251,57 @@ def test_a_text_that_was_written_twice_gives_up_its_own_pages_for_those_of_the_t
     assert second.pages.tolist() == first.pages.tolist()
     assert pool.n_live == 2
     pool.check([first.pages.tolist(), second.pages.tolist()], tree.pages())
+
+
+def test_nothing_is_kept_behind_a_page_that_its_other_holder_does_not_hold():
+    """Or the page of the tree would count as cached, and no one could have it."""
+    cache = Cache(n_pages=8)
+    first, _ = cache.write([1] * 8)
+    fork = cache.fork(first, [1] * 8, 8)
+    same, _ = cache.write([1] * 4)  # not known yet: a page of its own
+    cache.end(same, [1] * 4)
+    cache.end(first, [1] * 8)
+    cache.check()
+    assert cache.pool.n_available == 6
+    assert len(cache.pool.take(6)) == 6
+    fork.release()
+
+
+def test_an_owner_without_a_text_leaves_no_trace():
+    cache = Cache()
+    table, _ = cache.write([1] * 8, "a")
+    place, _ = cache.tree.insert([1] * 8, 0, table.pages.tolist(), "a")  # nothing yet
+    assert cache.tree._roots == {}
+    cache.tree.insert([1] * 8, 4, table.pages.tolist(), "a")
+    cache.tree.insert([1] * 8, 8, table.pages.tolist(), "a", after=place)
+    assert known(cache, [1] * 8, "a") == 8
+    cache.end(table, [1] * 8, "a")
+    cache.tree.clear()
+    assert cache.tree._roots == {}
+
+
+def test_an_owner_can_be_forgotten_and_the_others_stay():
+    cache = Cache()
+    for salt in ("a", "b"):
+        for ids in (range(10), [0, 1, 9]):
+            table, _ = cache.write(ids, salt)
+            cache.end(table, ids, salt)
+    cache.tree.forget("a")
+    cache.tree.forget("c")
+    assert (known(cache, range(10), "a"), known(cache, range(10), "b")) == (0, 10)
+    cache.check()
+    cache.tree.forget("b")
+    assert cache.pool.n_free == 32
+
+
+def test_texts_that_part_in_their_first_page_are_found_without_a_look_at_each(monkeypatch):
+    cache = Cache(n_pages=1000)
+    for i in range(900):
+        table, _ = cache.write([7, i, i, i])
+        cache.end(table, [7, i, i, i])
+    looked_at = []
+    common = prefix_tree._n_common
+    monkeypatch.setattr(prefix_tree, "_n_common", lambda a, b: looked_at.append(a) or common(a, b))
+    assert [known(cache, [7, i, i, i, 1]) for i in range(0, 900, 90)] == [4] * 10
+    assert known(cache, [7, 450, 450, 3]) == 3
+    assert len(looked_at) < 30
