@@ -23,6 +23,7 @@ namespace {
 template <typename T>
 using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using PageValues = nb::ndarray<const uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 nb::ndarray<nb::numpy, float> new_array(size_t rows, size_t columns, float** data) {
   *data = new float[rows * columns + 1];
@@ -154,6 +155,28 @@ class Engine {
              kv_.page_values * sizeof(uint16_t));
   }
 
+  // A page as it lies in memory (KvStore says how), and back: float16 values as their bits.
+  nb::ndarray<nb::numpy, uint16_t> read_page(int page) {
+    const size_t n = kv_.page_values;
+    if (page < 0 || page >= kv_.n_pages) throw std::invalid_argument("read_page: page id out of range");
+    auto* data = new uint16_t[n];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<uint16_t*>(p); });
+    {
+      nb::gil_scoped_release release;
+      const std::lock_guard<std::mutex> turn(mutex_);
+      memcpy(data, kv_.memory.as<uint16_t>() + page * n, n * sizeof(uint16_t));
+    }
+    return nb::ndarray<nb::numpy, uint16_t>(data, {n}, owner);
+  }
+  void write_page(int page, PageValues values) {
+    const size_t n = kv_.page_values;
+    if (page < 0 || page >= kv_.n_pages) throw std::invalid_argument("write_page: page id out of range");
+    if (values.size() != n) throw std::invalid_argument("write_page: number of values");
+    nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> turn(mutex_);
+    memcpy(kv_.memory.as<uint16_t>() + page * n, values.data(), n * sizeof(uint16_t));
+  }
+
   // For tests: the values of a packed matrix, and one product with it.
   nb::ndarray<nb::numpy, float> unpack(int matrix) {
     const Packed& w = network_.matrices.at(matrix);
@@ -240,6 +263,8 @@ NB_MODULE(_native, m) {
       .def("finish", &Engine::finish)
       .def("forward", &Engine::forward)
       .def("copy_page", &Engine::copy_page)
+      .def("read_page", &Engine::read_page, nb::arg("page"))
+      .def("write_page", &Engine::write_page, nb::arg("page"), nb::arg("values"))
       .def("unpack", &Engine::unpack)
       .def("product", &Engine::product)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)

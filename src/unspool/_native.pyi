@@ -61,6 +61,10 @@ class Engine:
     ) -> F32:
         """Fields of `types.Plan`; returns (W, V). ValueError when the plan breaks its rules."""
     def copy_page(self, source: int, target: int) -> None: ...
+    def read_page(self, page: int) -> npt.NDArray[np.uint16]:
+        """The bits of a page's float16 values, as KvStore in csrc/forward.h lays them out."""
+    def write_page(self, page: int, values: npt.NDArray[np.uint16]) -> None:
+        """What `read_page` gives, put back; ValueError for another page size or a page out of range."""
     def unpack(self, matrix: int) -> F32:
         """Values (n, k) of a packed matrix; for tests."""
     def product(self, matrix: int, x: F32) -> F32:

@@ -79,6 +79,17 @@ class ModelFileError(UnspoolError):
         self.field = field
 
 
+class SessionFileError(UnspoolError):
+    """A session file is missing, damaged or another model's. Names the file and the field."""
+
+    code = "session_file"
+
+    def __init__(self, path: str | Path, field: str, problem: str, *, code: str | None = None) -> None:
+        super().__init__(f"{path}: {field}: {problem}", code=code)
+        self.path = str(path)
+        self.field = field
+
+
 class UnsupportedModel(UnspoolError):
     """The file is well formed, but holds something this engine does not compute. Names it."""
 

@@ -17,6 +17,7 @@ from unspool.trace import TokenTrace
 
 FinishReason = Literal["stop", "length", "deadline", "loop", "cancelled", "error"]
 
+U8 = npt.NDArray[np.uint8]
 I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 
 from unspool.engine.detokenize import Vocabulary
@@ -55,6 +55,25 @@ def _affordable(match: Match, storage: Storage, n_spare: int) -> Match:
     if match.partial_page is not None and n_taken == n_spare:
         return Match(match.pages, None, len(match.pages) * storage.page_size)
     return match
+
+
+def restore(
+    token_ids: Sequence[int], storage: Storage, salt: Hashable, fill: Callable[[list[int], int], None]
+) -> None:
+    """Take pages for a whole text, have them filled, and leave them to the prefix tree.
+
+    `fill(pages, n_known)` writes pages[n_known:]; the tree has the others already. Whatever it raises,
+    nothing of this text stays behind.
+    """
+    table = PageTable(storage.pool, storage.page_size)
+    match = storage.tree.match(token_ids, len(token_ids), salt)
+    try:
+        table.adopt(Match(match.pages, None, len(match.pages) * storage.page_size))
+        table.grow(len(token_ids))
+        fill(table.pages.tolist(), len(match.pages))
+        storage.tree.insert(token_ids, len(token_ids), table.pages.tolist(), salt)
+    finally:
+        table.release()
 
 
 def resume(task: Task) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -27,12 +28,14 @@ from unspool.models.graph import (
     SelectRows,
     SoftCap,
 )
+from unspool.models.identity import ModelIdentity, identify
 from unspool.models.weights import Tensor, WeightSource, dequantize
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
 from unspool.models.weights.mapped_file import release_pages
-from unspool.runners.base import DEFAULT_PAGE_SIZE
+from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
+from unspool.runners.kv_order import page_of_tokens, tokens_of_page
 from unspool.runners.lowering import Lowered, Products, lower
-from unspool.types import F32, Plan
+from unspool.types import F32, U8, Plan
 
 # The core knows encodings by their GGUF type numbers.
 TYPE_NUMBERS = {encoding: number for number, encoding in ENCODING_OF_TYPE.items()}
@@ -102,6 +105,8 @@ class NativeRunner:
         self.page_size = page_size
         self.n_pages = n_pages
         self.n_threads = n_threads
+        self.kv_shape = KvShape(graph.n_layers, graph.n_kv_heads, graph.head_dim, np.dtype(np.float16).str)
+        self._model = (graph, source)
         try:
             engine = _native.Engine(n_threads, isa)
         except RuntimeError as problem:
@@ -124,6 +129,10 @@ class NativeRunner:
         self.kv_bytes: int = engine.kv_bytes
         self._engine: _native.Engine | None = engine
 
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        return identify(*self._model)
+
     def forward(self, plan: Plan) -> F32:
         assert self._engine is not None, "the runner is closed"
         try:
@@ -143,6 +152,14 @@ class NativeRunner:
         assert 0 <= source < self.n_pages, f"page {source} is not in [0, {self.n_pages})"
         assert 0 <= target < self.n_pages, f"page {target} is not in [0, {self.n_pages})"
         self._engine.copy_page(source, target)
+
+    def read_page(self, page: int) -> U8:
+        assert self._engine is not None, "the runner is closed"
+        return tokens_of_page(self._engine.read_page(page), self.kv_shape, self.page_size)
+
+    def write_page(self, page: int, values: U8) -> None:
+        assert self._engine is not None, "the runner is closed"
+        self._engine.write_page(page, page_of_tokens(values, self.kv_shape, self.page_size))
 
     def close(self) -> None:
         self._engine = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,11 @@ from unspool.models.graph import (
     reads,
     writes,
 )
+from unspool.models.identity import ModelIdentity, identify
 from unspool.models.weights import WeightSource, dequantize, dequantize_rows
-from unspool.runners.base import DEFAULT_PAGE_SIZE
+from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
 from unspool.runners.plan_check import check_plan
-from unspool.types import F32, I32, Plan
+from unspool.types import F32, I32, U8, Plan
 
 Array = npt.NDArray[Any]  # of the runner's dtype
 _ALIGNMENT_BYTES = 64
@@ -73,6 +75,11 @@ class ReferenceRunner:
         shape = (graph.n_layers, n_pages * page_size, graph.n_kv_heads, graph.head_dim)
         self._keys = np.zeros(shape, kv_dtype)  # (L, P * S, K, D)
         self._values = np.zeros(shape, kv_dtype)
+        self.kv_shape = KvShape(graph.n_layers, graph.n_kv_heads, graph.head_dim, np.dtype(kv_dtype).str)
+
+    @cached_property
+    def identity(self) -> ModelIdentity:
+        return identify(self.graph, self._source)
 
     def forward(self, plan: Plan) -> F32:
         check_plan(plan, self)
@@ -88,6 +95,22 @@ class ReferenceRunner:
         write = slice(target * self.page_size, (target + 1) * self.page_size)
         self._keys[:, write] = self._keys[:, read]
         self._values[:, write] = self._values[:, read]
+
+    def read_page(self, page: int) -> U8:
+        assert 0 <= page < self.n_pages, f"page {page} is out of range [0, {self.n_pages})"
+        cells = slice(page * self.page_size, (page + 1) * self.page_size)
+        values = np.stack([self._keys[:, cells], self._values[:, cells]])  # (2, L, S, K, D)
+        by_token = np.ascontiguousarray(values.transpose(2, 1, 0, 3, 4))  # (S, L, 2, K, D)
+        return by_token.reshape(self.page_size, -1).view(np.uint8)
+
+    def write_page(self, page: int, values: U8) -> None:
+        assert 0 <= page < self.n_pages, f"page {page} is out of range [0, {self.n_pages})"
+        cells = slice(page * self.page_size, (page + 1) * self.page_size)
+        shape = self.kv_shape
+        by_token = np.ascontiguousarray(values).view(shape.dtype)
+        by_token = by_token.reshape(-1, shape.n_layers, 2, shape.n_kv_heads, shape.head_dim)
+        self._keys[:, cells] = by_token[:, :, 0].transpose(1, 0, 2, 3)
+        self._values[:, cells] = by_token[:, :, 1].transpose(1, 0, 2, 3)
 
     def close(self) -> None:
         """Drop the decoded weights; the source stays its owner's to close."""

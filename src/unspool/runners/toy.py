@@ -10,8 +10,10 @@ import zlib
 
 import numpy as np
 
+from unspool.models.identity import ModelIdentity
+from unspool.runners.base import KvShape
 from unspool.runners.plan_check import check_plan
-from unspool.types import F32, Plan
+from unspool.types import F32, U8, Plan
 
 
 class ToyRunner:
@@ -34,10 +36,15 @@ class ToyRunner:
         self.n_pages = n_pages
         self.page_size = page_size
         self.sharpness = sharpness
+        self.kv_shape = KvShape(n_layers=1, n_kv_heads=1, head_dim=1, dtype="<i4")  # an id and a position
         self.is_closed = False
         self.n_forwards = 0
         self._token_ids = np.full((n_pages, page_size), -1, dtype=np.int32)
         self._positions = np.full((n_pages, page_size), -1, dtype=np.int32)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity("toy", f"{self.vocab_size} {self.sharpness}")
 
     def forward(self, plan: Plan) -> F32:
         check_plan(plan, self)
@@ -67,6 +74,14 @@ class ToyRunner:
     def copy_page(self, source: int, target: int) -> None:
         self._token_ids[target] = self._token_ids[source]
         self._positions[target] = self._positions[source]
+
+    def read_page(self, page: int) -> U8:
+        pairs = np.stack([self._token_ids[page], self._positions[page]], axis=1)  # (S, 2)
+        return pairs.astype("<i4").view(np.uint8)
+
+    def write_page(self, page: int, values: U8) -> None:
+        pairs = np.ascontiguousarray(values).view("<i4")  # (S, 2)
+        self._token_ids[page], self._positions[page] = pairs[:, 0], pairs[:, 1]
 
     def close(self) -> None:
         self.is_closed = True

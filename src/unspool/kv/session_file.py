@@ -1,0 +1,278 @@
+"""Session files: the keys and values of one text, with what they belong to. Written whole or not at all.
+
+    magic 8 bytes | version u32 | header_bytes u32 | SHA-256 of the header, 32 bytes
+    header        JSON: {"identity": {...}, "n_tokens": N, "token_bytes": B, "sha256": HEX, "note": {...}}
+    token ids     (N,) int32
+    values        (N, B) bytes, token by token: no page size is in them
+
+Numbers are little-endian. The header's "sha256" is of token ids and values together, and the header has
+its own before it, so that every byte of the file is accounted for and a header can be believed before
+gigabytes are read. A file is read to one side, checked as a whole, and only then used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import struct
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from unspool.errors import CapacityError, SessionFileError, brief
+from unspool.types import I32, U8
+
+MAGIC: Final = b"\x89unspKV\n"  # no text, and mangled when it is copied as one
+VERSION: Final = 1
+DTYPES: Final = ("<f2", "<f4", "<f8", "<i4", ">f2", ">f4", ">f8", ">i4")
+MAX_HEADER_BYTES: Final = 64 << 20
+_PREAMBLE: Final = struct.Struct("<8sII32s")
+_SAVE_AGAIN: Final = "the file is damaged: save the session again"
+
+
+@dataclass(frozen=True, slots=True)
+class KvIdentity:
+    """Whose keys and values these are, and of what shape."""
+
+    model: str  # a name to show; the digests decide
+    model_sha256: str
+    tokenizer_sha256: str
+    n_layers: int
+    n_kv_heads: int
+    head_dim: int
+    dtype: str  # as NumPy writes it, "<f2"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Session:
+    """A text and its keys and values, apart from any engine."""
+
+    identity: KvIdentity
+    token_ids: I32  # (N,)
+    values: U8  # (N, B)
+    note: Mapping[str, Any]  # what whoever saved it keeps with it: a JSON object
+    origin: str = "session"  # for messages: the file it came from
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.token_ids)
+
+
+def write_session(path: str | Path, session: Session) -> int:
+    """Write beside the destination, flush to the disk, rename into place. Returns the bytes written."""
+    path = Path(path)
+    if not isinstance(session.note, Mapping):
+        raise SessionFileError(path, "note", f"is {brief(session.note)}; give a dictionary")
+    token_ids = np.ascontiguousarray(session.token_ids, "<i4")
+    values = np.ascontiguousarray(session.values)
+    digest = hashlib.sha256(_bytes_of(token_ids))
+    digest.update(_bytes_of(values))
+    content = {
+        "identity": asdict(session.identity),
+        "n_tokens": session.n_tokens,
+        "token_bytes": values.shape[1],
+        "sha256": digest.hexdigest(),
+        "note": dict(session.note),
+    }
+    try:
+        header = json.dumps(content, ensure_ascii=True, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise SessionFileError(
+            path, "note", f"is no JSON ({problem}); give text, numbers and lists"
+        ) from None
+    if len(header) > MAX_HEADER_BYTES:
+        raise SessionFileError(
+            path, "note", f"makes a header of {len(header)} bytes, at most {MAX_HEADER_BYTES} fit; shorten it"
+        )
+    preamble = _PREAMBLE.pack(MAGIC, VERSION, len(header), hashlib.sha256(header).digest())
+    parts = (preamble, header, _bytes_of(token_ids), _bytes_of(values))
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".unspool-", delete=False) as file:
+            temporary = Path(file.name)
+            for part in parts:
+                file.write(part)
+            n_bytes = file.tell()
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as problem:  # Ctrl-C too leaves no half file
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if not isinstance(problem, (OSError, ValueError)):  # ValueError: a name that cannot be one
+            raise
+        raise SessionFileError(
+            path, "file", f"cannot be written: {_why(problem)}; choose another place"
+        ) from problem
+    return n_bytes
+
+
+def read_session(path: str | Path, expected: KvIdentity | None = None) -> Session:
+    """All of a session file, checked. SessionFileError names the field; with `expected`, also when the
+    file belongs to another model (code `session_mismatch`), before its values are read."""
+    path = Path(path)
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:  # buffered: readinto is whole or the end
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise SessionFileError(path, "file", "is not a regular file; give the path of a session file")
+            return _read(path, file, status.st_size, expected)
+    except (OSError, ValueError) as problem:
+        raise SessionFileError(path, "file", f"cannot be read: {_why(problem)}; check the path") from problem
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """A pipe without a writer would be waited for."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _read(path: Path, file: BufferedReader, file_bytes: int, expected: KvIdentity | None) -> Session:
+    header_bytes, header_sha256 = _read_preamble(path, file, file_bytes)
+    header = file.read(header_bytes)
+    if hashlib.sha256(header).digest() != header_sha256:
+        raise SessionFileError(path, "header", f"does not match its SHA-256; {_SAVE_AGAIN}")
+    content = _parsed(path, header)
+    identity = _identity(path, content.get("identity"))
+    n_tokens, token_bytes = _count(path, content, "n_tokens", 0), _count(path, content, "token_bytes", 1)
+    note = content.get("note")
+    if not isinstance(note, dict):
+        raise SessionFileError(path, "note", f"is {brief(note)} and must be an object; {_SAVE_AGAIN}")
+    if expected is not None:
+        check_identity(path, identity, expected)
+    n_bytes = _PREAMBLE.size + header_bytes + n_tokens * (4 + token_bytes)
+    if n_bytes != file_bytes:
+        raise SessionFileError(
+            path,
+            "n_tokens",
+            f"{n_tokens} tokens make {n_bytes} bytes and the file has {file_bytes}; {_SAVE_AGAIN}",
+        )
+    try:
+        token_ids, values = np.empty(n_tokens, "<i4"), np.empty((n_tokens, token_bytes), np.uint8)
+    except MemoryError:
+        raise CapacityError(
+            f"memory ran out for the {n_bytes / 1e9:.1f} GB of {path}; load it where there is more",
+            code="out_of_memory",
+        ) from None
+    digest = hashlib.sha256()
+    for name, view in (("token_ids", _bytes_of(token_ids)), ("values", _bytes_of(values))):
+        if file.readinto(view) != view.nbytes:
+            raise SessionFileError(path, name, f"the file ends inside them; {_SAVE_AGAIN}")
+        digest.update(view)
+    if digest.hexdigest() != content.get("sha256"):
+        raise SessionFileError(path, "values", f"and token ids do not match their SHA-256; {_SAVE_AGAIN}")
+    _check_finite(path, values, identity)
+    return Session(identity, token_ids, values, note, str(path))
+
+
+def _check_finite(path: Path, values: U8, identity: KvIdentity) -> None:
+    """No runner stores infinities: where a page is masked they would become 0 * infinity."""
+    dtype = np.dtype(identity.dtype)
+    if dtype.kind != "f" or values.shape[1] % dtype.itemsize:
+        return
+    numbers = values.view(dtype)  # (N, numbers)
+    step = max(1, (16 << 20) // values.shape[1])  # tokens
+    for first in range(0, len(numbers), step):
+        if not np.isfinite(numbers[first : first + step]).all():
+            raise SessionFileError(
+                path, "values", "hold infinities or what is not a number; save another session"
+            )
+
+
+def check_identity(origin: str | Path, found: KvIdentity, expected: KvIdentity) -> None:
+    """SessionFileError, with code `session_mismatch`, for keys and values of another model or runner."""
+    if found.model_sha256 != expected.model_sha256:
+        weights = "" if found.model != expected.model else " with other weights"
+        field, problem = "model", f"is of {found.model!r}, and {expected.model!r}{weights} is loaded"
+    elif found.tokenizer_sha256 != expected.tokenizer_sha256:
+        field, problem = "tokenizer", f"is not the one that {expected.model!r} has now"
+    else:
+        for each in fields(KvIdentity):
+            was, now = getattr(found, each.name), getattr(expected, each.name)
+            if each.name != "model" and was != now:
+                field, problem = each.name, f"is {was!r}, and {now!r} with this runner"
+                break
+        else:
+            return
+    raise SessionFileError(
+        origin,
+        field,
+        f"{problem}; load what it was saved with, or save another session",
+        code="session_mismatch",
+    )
+
+
+def _read_preamble(path: Path, file: BufferedReader, file_bytes: int) -> tuple[int, bytes]:
+    """Length and SHA-256 of the header."""
+    if file_bytes == 0:
+        raise SessionFileError(path, "file", "is empty; save the session again")
+    preamble = file.read(_PREAMBLE.size)
+    if preamble[: len(MAGIC)] != MAGIC[: len(preamble)]:
+        raise SessionFileError(path, "magic", "this is not a session file; save_session writes such files")
+    if len(preamble) < _PREAMBLE.size:
+        raise SessionFileError(path, "file", f"has {file_bytes} bytes, too few for a session; {_SAVE_AGAIN}")
+    _, version, header_bytes, header_sha256 = _PREAMBLE.unpack(preamble)
+    if version != VERSION:
+        raise SessionFileError(
+            path,
+            "version",
+            f"is {version} and must be {VERSION}: another unspool wrote it; save it again with this one",
+        )
+    room = min(MAX_HEADER_BYTES, file_bytes - _PREAMBLE.size)
+    if header_bytes > room:
+        raise SessionFileError(path, "header_bytes", f"is {header_bytes} and there are {room}; {_SAVE_AGAIN}")
+    return header_bytes, header_sha256
+
+
+def _parsed(path: Path, header: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(header.decode())
+    except (ValueError, RecursionError) as problem:
+        raise SessionFileError(path, "header", f"is no JSON ({problem}); {_SAVE_AGAIN}") from None
+    if not isinstance(content, dict):
+        raise SessionFileError(path, "header", f"is {brief(content)} and must be an object; {_SAVE_AGAIN}")
+    return content
+
+
+def _identity(path: Path, found: Any) -> KvIdentity:
+    kinds = {"str": str, "int": int}
+    names = {each.name: kinds[str(each.type)] for each in fields(KvIdentity)}
+    if not isinstance(found, dict) or found.keys() != names.keys():
+        raise SessionFileError(path, "identity", f"is {brief(found)}; it must have {', '.join(names)}")
+    for name, kind in names.items():
+        if type(found[name]) is not kind:
+            raise SessionFileError(
+                path,
+                f"identity.{name}",
+                f"is {brief(found[name])} and must be {kind.__name__}; {_SAVE_AGAIN}",
+            )
+    if found["dtype"] not in DTYPES:
+        raise SessionFileError(
+            path, "identity.dtype", f"is {brief(found['dtype'])} and must be one of {', '.join(DTYPES)}"
+        )
+    return KvIdentity(**found)
+
+
+def _count(path: Path, content: Mapping[str, Any], name: str, least: int) -> int:
+    value = content.get(name)
+    if type(value) is not int or not least <= value < 1 << 48:
+        raise SessionFileError(
+            path, name, f"is {brief(value)} and must be a number from {least}; {_SAVE_AGAIN}"
+        )
+    return value
+
+
+def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
+    """The bytes of an array in place."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _why(problem: Exception) -> str:
+    return getattr(problem, "strerror", None) or str(problem)
