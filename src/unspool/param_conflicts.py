@@ -159,6 +159,11 @@ def refuse(params: DecodingParams) -> None:
             "loop_min_count must be 0 or at least 2, got 1; every token occurs once",
             code="bad_loop_min_count",
         )
+    if params.allowed_token_ids == ():
+        raise BadRequest(
+            "allowed_token_ids is empty, so that nothing could be chosen; None allows all ids",
+            code="bad_allowed_token_ids",
+        )
     if params.allowed_token_ids is not None and set(params.allowed_token_ids) <= set(params.banned_token_ids):
         raise _conflict(
             "nothing that is allowed is not banned", params, "allowed_token_ids", "banned_token_ids"

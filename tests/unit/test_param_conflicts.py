@@ -174,3 +174,8 @@ def test_at_temperature_zero_what_draws_or_truncates_is_named_and_the_rest_is_no
 def test_every_field_is_in_the_class_docstring():
     words = DecodingParams.__doc__.split()
     assert [field.name for field in dataclasses.fields(DecodingParams) if field.name not in words] == []
+
+
+def test_a_list_of_allowed_ids_that_is_empty_is_refused_for_itself():
+    with pytest.raises(BadRequest, match="allowed_token_ids is empty, so that nothing could be chosen"):
+        DecodingParams(allowed_token_ids=[])

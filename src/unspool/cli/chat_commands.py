@@ -50,6 +50,8 @@ def _help(_session: ChatSession, _argument: str) -> Outcome:
 
 def _set(session: ChatSession, argument: str) -> Outcome:
     name, _, value = argument.partition(" ")
+    if "=" in name:  # as --set takes it
+        name, _, value = argument.partition("=")
     value = value.strip()
     values = session.params.to_dict()
     if not name:

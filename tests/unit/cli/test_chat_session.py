@@ -126,6 +126,8 @@ def test_clear_keeps_the_system_message_and_the_parameters(session, fake_llm) ->
 @pytest.mark.parametrize(
     ("line", "name", "value"),
     [
+        ("/set temperature=0.2", "temperature", 0.2),
+        ("/set logit-bias 42=-5", "logit_bias", ((42, -5.0),)),
         ("/set temperature 0.2", "temperature", 0.2),
         ("/set top-k 40", "top_k", 40),
         ("/set seed 7", "seed", 7),

@@ -95,7 +95,7 @@ def test_a_token_that_the_answer_does_not_have_is_an_error(explain):
     ("arguments", "said"),
     [
         (("--token", "0"), "--token must be a whole number, at least 1, got 0"),
-        (("--expand", "some"), "--expand must be a whole number, at least 1, got 'some'"),
+        (("--expand", "some"), "--expand must be a token's number or all, got 'some'"),
         (("--token", "1", "--expand", "all"), "--token shows one token, expanded"),
         (("--json", "--expand", "1"), "--json has every stage of every token"),
         (("--json", "--token", "1"), "--json has every token"),

@@ -79,3 +79,7 @@ def test_what_is_no_profile_is_refused_in_one_line(write, content, said: str) ->
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadRequest, match=r"cannot read the profile .*; check the name"):
         read_profile(tmp_path / name)
+
+
+def test_the_mark_that_windows_editors_write_first_is_no_part_of_a_profile(write) -> None:
+    assert read_profile(write("\ufeff" + WHOLE)).description == "Mine"
