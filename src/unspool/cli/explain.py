@@ -112,7 +112,9 @@ class View:
             raise BadRequest("--token shows one token, expanded; leave --expand out", code="bad_expand")
         named = [each for each in expand if each != "all"]
         if strange := [each for each in named if not each.strip().isdecimal()]:
-            raise BadRequest(f"--expand must be a token's number or all, got {strange[0]!r}", code="bad_expand")
+            raise BadRequest(
+                f"--expand must be a token's number or all, got {strange[0]!r}", code="bad_expand"
+            )
         numbers = frozenset(n for each in named if (n := options.count("--expand", each)) is not None)
         if plot is None:
             return cls(only, numbers, "all" in expand, None)

@@ -142,7 +142,8 @@ def _finish(params: DecodingParams, theirs: dict[str, Any], lost: list[Change]) 
         samplers = None if params.mirostat else written_samplers(params.order, is_adaptive=is_adaptive)
         if samplers is None:
             lost.append(_lost(params, "order", "cannot be told this order"))
-        else:
+            samplers = written_samplers(PRESET, is_adaptive=True) if is_adaptive else None
+        if samplers is not None:  # unnamed, adaptive-p would not run there
             theirs["samplers"] = samplers
 
 

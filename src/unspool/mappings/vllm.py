@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from unspool.mappings.dialect import Dialect, Field, Reading, Told
+from unspool.mappings.dialect import LOST, Dialect, Field, Reading, Told
 from unspool.mappings.values import (
     A_CONSTRAINT,
     THE_ENGINE,
@@ -38,6 +38,10 @@ def _temperature(value: Any) -> Any:
     return value
 
 
+def _written_temperature(value: float) -> Any:
+    return LOST if 0 < value < _LEAST_TEMPERATURE else value
+
+
 def _before(reading: Reading) -> None:
     one_answer(reading, "n", "best_of")
     must_be_off(
@@ -60,7 +64,7 @@ VLLM: Final = Dialect(
     name="vLLM",
     order="vllm",
     fields=(
-        Field("temperature", "temperature", allowed=_TWO, read=_temperature),
+        Field("temperature", "temperature", allowed=_TWO, read=_temperature, write=_written_temperature),
         Field("top_p", "top_p"),
         Field("top_k", "top_k", read=lambda value: 0 if value == -1 else value),
         Field("min_p", "min_p"),

@@ -71,7 +71,9 @@ def _parsed(path: Path) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise BadRequest(f"{path} has more than {MAX_BYTES} bytes; this is no profile", code="bad_profile")
     try:
-        content: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))  # Windows editors write a mark first
+        content: dict[str, Any] = tomllib.loads(
+            data.decode("utf-8-sig")
+        )  # Windows editors write a mark first
     except UnicodeDecodeError as error:
         raise BadRequest(
             f"{path} is not UTF-8 (byte {error.start}); convert it first", code="bad_profile"

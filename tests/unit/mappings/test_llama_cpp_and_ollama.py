@@ -297,3 +297,10 @@ def test_ollama_knows_its_own_options_only():
     theirs, lost = llama_cpp_params(xtc_probability=0.5, mirostat=0, penalty_scope="prompt").to_ollama()
     assert theirs["num_predict"] == -1
     assert {change.our_name for change in lost} == {"xtc_probability", "penalty_scope"}
+
+
+def test_adaptive_p_is_named_there_even_when_the_order_is_lost():
+    """It runs only where samplers names it."""
+    theirs, lost = DecodingParams(adaptive_target=0.5).to_llama_cpp()
+    assert [change.our_name for change in lost] == ["order"]
+    assert DecodingParams.from_llama_cpp(theirs)[0].adaptive_target == 0.5

@@ -112,3 +112,11 @@ def test_what_is_off_is_dropped_by_name():
 
 def test_another_order_than_vllms_cannot_be_said():
     assert [change.our_name for change in DecodingParams().to_vllm()[1]] == ["order"]
+
+
+def test_a_temperature_that_vllm_would_raise_is_told_as_lost():
+    for temperature in (1e-12, 0.009):
+        theirs, lost = DecodingParams(order="vllm", temperature=temperature).to_vllm()
+        assert "temperature" not in theirs
+        assert [change.our_name for change in lost] == ["temperature"]
+    assert DecodingParams(order="vllm", temperature=0).to_vllm()[0]["temperature"] == 0
