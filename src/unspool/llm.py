@@ -37,6 +37,8 @@ class LLM:
                     much of it as this machine's memory holds beside the weights
     kv_tokens       tokens that all requests in flight may hold; one whole context, and at least 8192,
                     when left out. Memory is taken as it is written, not at once
+    kv_memory       the same in memory, instead of kv_tokens: bytes or "2GiB", or a part of what is free
+                    beside the weights, 0.5 or "50%"
     page_size       tokens a page of the cache, a power of two; 16 to 128 for the native runner
     runner          "native" (C++) or "reference" (NumPy, slow, for comparison)
     limits          how much runs at once
@@ -51,14 +53,17 @@ class LLM:
         threads: int | None = None,
         context_length: int | None = None,
         kv_tokens: int | None = None,
+        kv_memory: int | float | str | None = None,
         page_size: int = DEFAULT_PAGE_SIZE,
         runner: str = "native",
         limits: Limits | None = None,
     ) -> None:
-        check_settings(runner, threads, context_length, kv_tokens, page_size)
+        check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory)
         self._loaded: LoadedModel | None = open_model(model)
         try:
-            context_length, kv_tokens = room_for(self._loaded, context_length, kv_tokens)
+            context_length, kv_tokens = room_for(
+                self._loaded, context_length, kv_tokens, kv_memory, page_size
+            )
             built = make_runner(runner, self._loaded, kv_tokens, page_size, threads)
             self._assemble(built, self._loaded.tokenizer, None, context_length, limits)
         except BaseException:

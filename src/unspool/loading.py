@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Final
 
+from unspool import memory
 from unspool.engine.engine import check_context
+from unspool.engine.journal import tell
 from unspool.errors import BadRequest, CapacityError
 from unspool.kv.layout import KvLayout, pages_for
 from unspool.models.loader import LoadedModel
-from unspool.runners.base import RUNNERS, Runner
+from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
+from unspool.sizes import read_size, shown
 
 MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
 MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
 
 
-def check_settings(runner: Any, threads: Any, context_length: Any, kv_tokens: Any, page_size: Any) -> None:
+def check_settings(
+    runner: Any, threads: Any, context_length: Any, kv_tokens: Any, page_size: Any, kv_memory: Any = None
+) -> None:
     """BadRequest for what no model could be loaded with, before any file is touched."""
     _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
+    if kv_memory is not None:
+        read_size("kv_memory", kv_memory)
+        if kv_tokens is not None:
+            raise BadRequest(
+                f"kv_tokens={kv_tokens} and kv_memory={kv_memory!r} both size the KV cache; give one of them",
+                code="bad_kv_memory",
+            )
     if type(page_size) is not int or page_size < 1 or page_size & (page_size - 1):
         raise BadRequest(f"page_size must be a power of two, got {page_size!r}", code="bad_page_size")
     if runner not in RUNNERS:
@@ -40,28 +54,56 @@ def open_model(model: str | Path) -> LoadedModel:
     return LoadedModel(catalogue.resolve(spec))
 
 
-def room_for(loaded: LoadedModel, context_length: int | None, kv_tokens: int | None) -> tuple[int, int]:
+def room_for(
+    loaded: LoadedModel,
+    context_length: int | None,
+    kv_tokens: int | None,
+    kv_memory: int | float | str | None = None,
+    page_size: int = DEFAULT_PAGE_SIZE,
+) -> tuple[int, int]:
     """The context and the tokens of the cache: as asked, or what a model of that size needs.
 
-    A context that was not asked for is the model's own, as far as one sequence of it fits into memory.
+    A context that was not asked for is the model's own, as far as one sequence of it fits into the cache
+    that was asked for, or else into this machine's memory.
     """
     own = loaded.graph.context_length
     if context_length is not None:
         check_context(context_length, own)
-    elif kv_tokens is not None or (memory := _memory_bytes()) is None:
+    if kv_memory is not None:
+        kv_tokens = _tokens_in(kv_memory, loaded, page_size)
+    if kv_tokens is not None:
+        return min(own, kv_tokens) if context_length is None else context_length, kv_tokens
+    if context_length is None:
         context_length = own
-    else:
-        free = memory - sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
-        context_length = min(own, max(free // _layout(loaded, 1).token_bytes, MIN_KV_TOKENS))
-    return context_length, max(context_length, MIN_KV_TOKENS) if kv_tokens is None else kv_tokens
+        if (total := memory.total_bytes()) is not None:
+            n_tokens = (total - _weight_bytes(loaded)) // _layout(loaded, 1).token_bytes
+            context_length = min(own, max(n_tokens, MIN_KV_TOKENS))
+    return context_length, max(context_length, MIN_KV_TOKENS)
 
 
-def _memory_bytes() -> int | None:
-    """Memory of this machine; None where the system does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
+def _tokens_in(kv_memory: int | float | str, loaded: LoadedModel, page_size: int) -> int:
+    """Tokens whose pages take so many bytes, or that part of what is free beside the weights."""
+    n_bytes = read_size("kv_memory", kv_memory)
+    if isinstance(n_bytes, float):
+        free = memory.free_bytes()
+        if free is None:
+            raise BadRequest(
+                f"kv_memory={kv_memory!r} is a part of the free memory, and this system does not say how "
+                "much that is; give bytes (2GiB) or kv_tokens",
+                code="bad_kv_memory",
+            )
+        n_bytes = int(n_bytes * max(free - _weight_bytes(loaded), 0))
+    page_bytes = _layout(loaded, page_size).page_bytes
+    if n_bytes < page_bytes:
+        raise CapacityError(
+            f"kv_memory={kv_memory!r} is {shown(n_bytes)}, and one page of {page_size} tokens takes "
+            f"{shown(page_bytes)}; give more, or a smaller page_size"
+        )
+    return n_bytes // page_bytes * page_size
+
+
+def _weight_bytes(loaded: LoadedModel) -> int:
+    return sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
 
 
 def _layout(loaded: LoadedModel, page_size: int) -> KvLayout:
@@ -73,21 +115,15 @@ def make_runner(
     name: str, loaded: LoadedModel, kv_tokens: int, page_size: int, threads: int | None
 ) -> Runner:
     """The runner of that name with pages for kv_tokens tokens; CapacityError where memory runs out."""
-    graph, source = loaded.graph, loaded.source
     n_pages = pages_for(kv_tokens, page_size)
     if n_pages > MAX_PAGES:
         raise BadRequest(
             f"kv_tokens must be at most {MAX_PAGES * page_size} with pages of {page_size}, got {kv_tokens}",
             code="bad_kv_tokens",
         )
+    started = perf_counter()
     try:
-        if name == "reference":
-            from unspool.runners.reference import ReferenceRunner
-
-            return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
-        from unspool.runners.native import NativeRunner
-
-        return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
+        runner = _open_runner(name, loaded, n_pages, page_size, threads)
     except MemoryError:
         gigabytes = _layout(loaded, page_size).page_bytes * n_pages / 1e9
         raise CapacityError(
@@ -95,6 +131,30 @@ def make_runner(
             f"{gigabytes:.1f} GB beside the weights; give a smaller context_length (--context) or kv_tokens",
             code="out_of_memory",
         ) from None
+    tell(
+        logging.INFO,
+        "model.loaded",
+        f"{loaded.path} on the {name} runner, {n_pages * page_size} KV tokens",
+        path=str(loaded.path),
+        architecture=loaded.config.family.name,
+        runner=name,
+        kv_tokens=n_pages * page_size,
+        kv_bytes=n_pages * _layout(loaded, page_size).page_bytes,
+        page_size=page_size,
+        load_s=perf_counter() - started,
+    )
+    return runner
+
+
+def _open_runner(name: str, loaded: LoadedModel, n_pages: int, page_size: int, threads: int | None) -> Runner:
+    graph, source = loaded.graph, loaded.source
+    if name == "reference":
+        from unspool.runners.reference import ReferenceRunner
+
+        return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
+    from unspool.runners.native import NativeRunner
+
+    return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
 
 
 def _check_counts(**counts: Any) -> None:

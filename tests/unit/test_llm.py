@@ -314,15 +314,41 @@ def test_context_and_cache_are_as_large_as_asked(model):
         assert small.context_length == 10
         assert small.runner.n_pages == 1
         assert len(small.generate("hello", GREEDY).token_ids) == 5
-    with LLM(model, kv_tokens=64) as small, pytest.raises(CapacityError, match="the KV cache holds 64"):
+    small = LLM(model, context_length=128, kv_tokens=64)
+    with small, pytest.raises(CapacityError, match="the KV cache holds 64"):
         small.generate("x" * 60, GREEDY)
+    with LLM(model, kv_tokens=64) as small:
+        assert small.context_length == 64
+        with pytest.raises(ContextOverflow, match="the context 64"):
+            small.generate("x" * 64, GREEDY)
     with LLM(model) as whole:
         assert whole.runner.n_pages * 32 == 8192
+
+
+def test_a_cache_may_be_sized_in_bytes_or_as_a_part_of_what_is_free(model, monkeypatch):
+    with LLM(model, kv_tokens=128) as four_pages:
+        page_bytes = four_pages.runner.kv_bytes // 4
+        weights = model.stat().st_size
+    with LLM(model, kv_memory=3 * page_bytes + 5) as sized:
+        assert (sized.runner.n_pages, sized.context_length) == (3, 96)
+    monkeypatch.setattr("unspool.memory.free_bytes", lambda: weights + 10 * page_bytes)
+    for part in (0.5, "50%"):
+        with LLM(model, kv_memory=part) as sized:
+            assert 5 <= sized.runner.n_pages <= 6, "half of ten pages; the file has a header too"
+    with pytest.raises(CapacityError, match=r"is 100 B, and one page of 32 tokens takes .*; give more"):
+        LLM(model, kv_memory="100B")
+    monkeypatch.setattr("unspool.memory.free_bytes", lambda: None)
+    with pytest.raises(BadRequest, match="this system does not say how much"):
+        LLM(model, kv_memory=0.5)
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        ({"kv_memory": "lots"}, r"kv_memory must be bytes with a unit .* got 'lots'"),
+        ({"kv_memory": 1.5}, r"kv_memory must be bytes .* at most 100%\), got 1.5"),
+        ({"kv_memory": True}, "kv_memory must be bytes"),
+        ({"kv_memory": "2GiB", "kv_tokens": 64}, "kv_tokens=64 and kv_memory='2GiB' both size the KV cache"),
         ({"threads": 0}, "threads must be a whole number, at least 1, got 0"),
         ({"threads": True}, "threads must be a whole number"),
         ({"context_length": -1}, "context_length must be a whole number"),
@@ -354,7 +380,7 @@ def test_a_cache_past_all_memory_is_refused_in_one_line(model, monkeypatch):
 
 def test_a_context_past_the_memory_is_cut_to_what_fits(model, monkeypatch):
     monkeypatch.setattr("unspool.loading.MIN_KV_TOKENS", 64)
-    monkeypatch.setattr("unspool.loading._memory_bytes", lambda: 0)
+    monkeypatch.setattr("unspool.memory.total_bytes", lambda: 0)
     with LLM(model) as cut:
         assert cut.context_length == 64
         assert cut.runner.n_pages == 2
@@ -364,7 +390,7 @@ def test_a_context_past_the_memory_is_cut_to_what_fits(model, monkeypatch):
         )
     with LLM(model, context_length=100) as asked:
         assert asked.context_length == 100
-    monkeypatch.setattr("unspool.loading._memory_bytes", lambda: None)
+    monkeypatch.setattr("unspool.memory.total_bytes", lambda: None)
     with LLM(model) as whole:
         assert whole.context_length == 128
 

@@ -14,7 +14,7 @@ import typer
 from unspool.cli import options
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
-from unspool.cli.options import Context, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolError
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -39,6 +39,7 @@ def chat(
     decoding: Decoding,
     threads: Threads = None,
     context: Context = None,
+    kv: Kv = None,
     runner: Runner = "native",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting and no figures.")] = False,
 ) -> None:
@@ -48,6 +49,7 @@ def chat(
     message or a command, answers go to standard output, and the first error ends the script.
     """
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+    kv_settings = options.kv_size(kv)
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_session import ChatSession
     from unspool.cli.line_editor import terminal_lines
@@ -62,7 +64,7 @@ def chat(
         session.system = session.system if system is None else system
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)
-    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
+    llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
     try:
         if not can_chat(llm):
             raise TemplateError(

@@ -12,7 +12,7 @@ import typer
 from unspool.cli import options
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.options import Context, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads
 from unspool.cli.run import Prompt, Quiet, Raw, System, print_json, read_prompt, start
 from unspool.cli.text import checked
 from unspool.errors import BadRequest
@@ -56,6 +56,7 @@ def explain(
     decoding: Decoding,
     threads: Threads = None,
     context: Context = None,
+    kv: Kv = None,
     runner: Runner = "native",
     quiet: Quiet = False,
 ) -> None:
@@ -69,6 +70,7 @@ def explain(
         refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
     decoding = decoding.setting(trace=True, include_stop=True)
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+    kv_settings = options.kv_size(kv)
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     view = View.of(token, expand or (), plot, as_json=as_json)
@@ -78,7 +80,7 @@ def explain(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
+    llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
     try:
         events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
         if as_json:

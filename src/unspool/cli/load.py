@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
 
+NO_SIZE: Final[Mapping[str, Any]] = MappingProxyType({})
+
 
 def load_llm(
-    model: str, *, threads: int | None, context: int | None, runner: str, quiet: bool = False
+    model: str,
+    *,
+    threads: int | None,
+    context: int | None,
+    runner: str,
+    kv: Mapping[str, Any] = NO_SIZE,
+    quiet: bool = False,
 ) -> LLM:
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it."""
     from unspool.runners.base import RUNNERS
@@ -25,7 +35,7 @@ def load_llm(
         path = catalogue.resolve(model, progress=progress)
     from unspool.llm import LLM
 
-    return LLM(path, threads=threads, context_length=context, runner=runner)
+    return LLM(path, threads=threads, context_length=context, runner=runner, **kv)
 
 
 def can_chat(llm: LLM) -> bool:

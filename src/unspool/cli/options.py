@@ -4,12 +4,13 @@ decoding_options.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest
+from unspool.sizes import read_size
 
 _WHERE = "Model and machine"
 
@@ -36,6 +37,16 @@ Context = Annotated[
         rich_help_panel=_WHERE,
     ),
 ]
+Kv = Annotated[
+    str | None,
+    typer.Option(
+        "--kv",
+        metavar="SIZE",
+        help="Size of the KV cache: tokens (16384), memory (2GiB) or a part of the free memory (50%). "
+        "[default: one whole context, at least 8192 tokens]",
+        rich_help_panel=_WHERE,
+    ),
+]
 Runner = Annotated[
     str,
     typer.Option(
@@ -44,6 +55,15 @@ Runner = Annotated[
         rich_help_panel=_WHERE,
     ),
 ]
+
+
+def kv_size(text: str | None) -> dict[str, Any]:
+    """--kv as settings of LLM. Raises BadRequest."""
+    value = None if text is None else number_or_text(text)
+    if value is None or (isinstance(value, int) and value >= 1):
+        return {"kv_tokens": value}
+    read_size("--kv", text if isinstance(value, int) else value, also="tokens (16384), ")
+    return {"kv_memory": value}
 
 
 def count(name: str, text: str | None) -> int | None:

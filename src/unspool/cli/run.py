@@ -12,7 +12,7 @@ import typer
 from unspool.cli import options
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
-from unspool.cli.options import Context, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -43,6 +43,7 @@ def run(
     decoding: Decoding,
     threads: Threads = None,
     context: Context = None,
+    kv: Kv = None,
     runner: Runner = "native",
     quiet: Quiet = False,
     as_json: Annotated[
@@ -57,6 +58,7 @@ def run(
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+    kv_settings = options.kv_size(kv)
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     text = read_prompt(prompt)
@@ -65,7 +67,7 @@ def run(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
+    llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
     try:
         events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
         if as_json:

@@ -3,7 +3,7 @@
 Counting is `commit`'s, where things happen; nothing is ever decided by it. A log record's message is for
 people, and its attribute `unspool` is a dict for programs that `json.dumps` takes:
 
-    model.loaded        INFO    path, architecture, runner, context_length, kv_tokens, page_size
+    model.loaded        INFO    path, architecture, runner, kv_tokens, kv_bytes, page_size, load_s
     request.added       DEBUG   request_id, prompt_tokens, max_new_tokens, n, priority
     request.started     DEBUG   request_id, queue_ms, cached_tokens
     request.preempted   INFO    request_id, n_preempted, dropped_tokens

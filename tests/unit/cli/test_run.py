@@ -52,6 +52,23 @@ def test_a_model_without_a_template_continues_the_prompt_and_says_so(unspool, fa
     assert ran.out == "Once upon a time.\n"
 
 
+@pytest.mark.parametrize(
+    ("size", "settings"),
+    [("2GiB", {"kv_memory": "2GiB"}), ("50%", {"kv_memory": "50%"}), ("0.25", {"kv_memory": 0.25})],
+)
+def test_the_cache_may_be_sized_in_memory(unspool, fake_llm, size, settings) -> None:
+    assert unspool("run", "Hi", "--kv", size).exit_code == 0
+    assert fake_llm.asked["kv"] == settings
+
+
+@pytest.mark.parametrize("size", ["0", "-5", "big", "1.5", "2G", "150%"])
+def test_a_cache_of_no_size_is_refused_before_a_model_is_looked_for(unspool, fake_llm, size) -> None:
+    ran = unspool("run", "Hi", "--kv", size)
+    assert ran.exit_code == 2
+    assert ran.err.startswith("error: --kv must be tokens (16384), bytes with a unit (2GiB, ")
+    assert fake_llm.asked == {}
+
+
 @pytest.mark.parametrize("arguments", [(), ("-",)])
 def test_a_piped_prompt_loses_one_newline_at_its_end(unspool, fake_llm, arguments) -> None:
     unspool("run", "--raw", *arguments, stdin="naïve:\n\n".encode())
@@ -62,7 +79,7 @@ def test_every_option_reaches_the_parameters(unspool, fake_llm) -> None:
     ran = unspool(
         *("run", "Hi", "--max-tokens", "9", "--temperature", "0.5", "--top-k", "40", "--top-p", "0.8"),
         *("--min-p", "0.05", "--seed", "3", "--stop", "a", "--stop", "b", "--ignore-eos"),
-        *("--threads", "2", "--context", "512", "--runner", "reference", "-m", "other"),
+        *("--threads", "2", "--context", "512", "--runner", "reference", "-m", "other", "--kv", "4096"),
     )
     assert ran.exit_code == 0, ran.err
     params = fake_llm.chats[0][1]
@@ -73,6 +90,7 @@ def test_every_option_reaches_the_parameters(unspool, fake_llm) -> None:
         "model": "other",
         "threads": 2,
         "context": 512,
+        "kv": {"kv_tokens": 4096},
         "runner": "reference",
         "quiet": False,
     }
