@@ -60,6 +60,10 @@ class Request:
     use_cache: bool = True  # False: take no pages from the prefix tree and leave none there
 
 
+def _never_ends(token_id: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the logits matrix: whose next token it is about."""
@@ -72,6 +76,8 @@ class Row:
     rules: Rules = NO_RULES  # the parameters in terms of this model's token ids
     history: History | None = None  # what follows token_ids; None: stages work it out from the start
     wants_candidates: bool = False  # whether all survivors are looked at, and not only the chosen token
+    n_new_max: int = 0  # tokens that the text may have after the prompt; 0: not said
+    ends_with: Callable[[int], bool] = _never_ends  # whether a token would end the text here, for any reason
 
     @property
     def position(self) -> int:
@@ -157,7 +163,24 @@ class Finish:
     reason: FinishReason
 
 
-Move = Extend | Fork | Drop | Finish
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """`child` is `branch` and a token that ends its text: kept without pages, to answer or to drop."""
+
+    branch: int
+    child: int
+    token: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A kept branch, or a live one as it stands, is the next best answer; the search is over."""
+
+    branch: int
+    score: float
+
+
+Move = Extend | Fork | Drop | Finish | Complete | Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +241,7 @@ class Event:
     logprobs: tuple[TokenLogprobs, ...] = ()
     trace: tuple[TokenTrace, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first; told once
+    score: float | None = None  # of an answer that a search ranked
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +258,7 @@ class Completion:
     logprobs: tuple[TokenLogprobs, ...] = ()  # one for each token id, when params.logprobs asks
     trace: tuple[TokenTrace, ...] = ()  # one for each token id, when params.trace asks
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first, when asked
+    score: float | None = None  # of an answer that a search ranked
 
     def __str__(self) -> str:
         return self.text
@@ -255,4 +280,5 @@ class Completion:
             logprobs=tuple(entry for event in events for entry in event.logprobs),
             trace=tuple(entry for event in events for entry in event.trace),
             prompt_logprobs=tuple(entry for event in events for entry in event.prompt_logprobs),
+            score=last.score,
         )

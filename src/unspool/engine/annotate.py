@@ -14,7 +14,7 @@ from unspool.engine.share import Share
 from unspool.engine.task import Task
 from unspool.logits.logprobs import choice_logprobs, prompt_logprobs
 from unspool.logits.tracing import trace_of
-from unspool.types import F32, Chosen, Extend, Fork, Move, Processed, Row, Spell, TokenLogprobs
+from unspool.types import F32, Chosen, Complete, Extend, Fork, Move, Processed, Row, Spell, TokenLogprobs
 
 
 def annotate(
@@ -34,6 +34,10 @@ def annotate(
     for move in moves:
         if isinstance(move, Fork) and move.branch in row_of:
             row_of[move.child] = row_of[move.branch]
+        if isinstance(move, Complete):
+            i = row_of[move.branch]
+            noted.append(replace(move, token=_note(move.token, rows[i], logits[i], processed[i], vocabulary)))
+            continue
         if isinstance(move, Extend) and move.tokens and move.branch in row_of:
             i = row_of.pop(move.branch)  # the tokens after the first have no row in this step
             first = _note(move.tokens[0], rows[i], logits[i], processed[i], vocabulary)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from typing import Any
 
+from unspool.engine import ranked
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
@@ -14,7 +16,19 @@ from unspool.errors import UnspoolError
 from unspool.history import History
 from unspool.kv.prefix_tree import Match
 from unspool.kv.table import PageTable
-from unspool.types import Chosen, Drop, Event, Extend, FinishReason, Fork, Move, TokenLogprobs, Usage
+from unspool.search.base import Advance
+from unspool.types import (
+    Answer,
+    Chosen,
+    Complete,
+    Drop,
+    Event,
+    Extend,
+    FinishReason,
+    Fork,
+    TokenLogprobs,
+    Usage,
+)
 
 
 def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
@@ -131,23 +145,31 @@ def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
     task.prompt_logprobs += logprobs
 
 
-def make_moves(task: Task, moves: Sequence[Move], storage: Storage, now: float) -> list[Event]:
+def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) -> list[Event]:
     """Make a search's moves, in order; the news of every branch that grew or ended."""
     if not task.has_output:
         task.move_to(Phase.DECODE)
         task.has_output = True
         task.clock.first_token = now
+    task.search_state = advance.state
     events: list[Event] = []
-    for move in moves:
-        branch = task.branches[move.branch]
+    for move in advance.moves:
+        branch = task.kept[move.branch] if move.branch in task.kept else task.branches[move.branch]
         if isinstance(move, Extend):
             events += _extend(task, branch, move.tokens, storage, now)
         elif isinstance(move, Fork):
             _fork(task, branch, move.child, storage)
+        elif isinstance(move, Complete):
+            task.kept[move.child] = ranked.complete(branch, move, now)
+            storage.journal.tokens_decoded += 1
         elif isinstance(move, Drop):
             _remove(task, branch, storage)
+        elif isinstance(move, Answer):
+            events.append(_answer(task, branch, move.score, None, storage, now))
         else:
             events.append(_end(task, branch, move.reason, storage, now))
+    if task.search.is_ranked and not task.n_told and len(task.branches) + len(task.kept) > 0:
+        events += ranked.shared_news(task)
     if not task.branches:
         task.move_to(Phase.DONE)
     return _with_prompt(task, events)
@@ -157,6 +179,8 @@ def finish(
     task: Task, reason: FinishReason, storage: Storage, now: float, error: UnspoolError | None = None
 ) -> list[Event]:
     """End a task as it stands, in whatever phase it is."""
+    if task.search.is_ranked and task.has_output:
+        return _finish_ranked(task, reason, storage, now, error)
     if not task.has_output:
         _plant_answers(task, storage)
     events = [_end(task, branch, reason, storage, now, error=error) for branch in [*task.branches.values()]]
@@ -166,10 +190,53 @@ def finish(
     return events
 
 
+def _finish_ranked(
+    task: Task, reason: FinishReason, storage: Storage, now: float, error: UnspoolError | None
+) -> list[Event]:
+    """A ranked search that has to end tells what stands best; those that had ended keep their own reasons."""
+    events = []
+    for branch_id, value in task.search.standing(task.search_state):
+        branch = task.kept[branch_id] if branch_id in task.kept else task.branches[branch_id]
+        events.append(_answer(task, branch, value, reason, storage, now, error))
+    for branch in [*task.branches.values(), *task.kept.values()]:
+        _remove(task, branch, storage)
+    task.move_to(Phase.DONE)
+    return _with_prompt(task, events)
+
+
+def _answer(
+    task: Task,
+    branch: Branch,
+    value: float,
+    reason: FinishReason | None,
+    storage: Storage,
+    now: float,
+    error: UnspoolError | None = None,
+) -> Event:
+    """Tell a hypothesis as the next best answer; `reason` is why the search ends before its own end."""
+    news = ranked.last_news(task, branch, task.n_told)
+    ending = branch.ending
+    if branch.branch_id in task.kept:
+        reason = "length" if ending is None else ending.reason
+    assert reason is not None, "a live branch is no answer while the search goes on"
+    usage = _usage(task, branch, now)
+    _remove(task, branch, storage)
+    storage.journal.ended(task, task.n_told, reason, usage, error)
+    task.n_told += 1
+    return replace(
+        news,
+        finish_reason=reason,
+        stop=None if ending is None else ending.stop,
+        usage=usage,
+        error=error,
+        score=value,
+    )
+
+
 def _plant_answers(task: Task, storage: Storage) -> None:
     """A task that ends before its first token has its answers all the same, empty ones."""
     first = task.branches[0]
-    for branch_id in range(1, task.search.n_first):
+    for branch_id in range(1, task.search.n_answers):
         table = PageTable(storage.pool, storage.page_size)
         task.branches[branch_id] = Branch(
             branch_id, first.token_ids.copy(), table, first.transcript.fork(), first.history.fork()
@@ -190,6 +257,8 @@ def _extend(
             return [_end(task, branch, ending.reason, storage, now, stop=ending.stop)]
         if len(branch.token_ids) - task.n_prompt == task.n_new_max:
             return [_end(task, branch, "length", storage, now)]
+    if task.search.is_ranked:
+        return []
     news = _news(task, branch)
     return [news] if news.text or news.token_ids else []
 
@@ -262,8 +331,9 @@ def _with_prompt(task: Task, events: list[Event]) -> list[Event]:
 
 
 def _remove(task: Task, branch: Branch, storage: Storage) -> None:
-    del task.branches[branch.branch_id]
-    _leave(task, branch, storage)
+    if task.kept.pop(branch.branch_id, None) is None:
+        del task.branches[branch.branch_id]
+        _leave(task, branch, storage)
     if not task.branches and task.is_private:
         storage.tree.forget(task.salt)
 

@@ -78,7 +78,7 @@ class Engine:
         """Whether no request is in flight."""
         return not self._tasks
 
-    def add(self, request: Request) -> int:
+    def add(self, request: Request, search: Search | None = None) -> int:
         """Take a request in and return its id; it begins to run in the next step with room for it.
 
         Raises ContextOverflow, CapacityError or BadRequest for what can never run.
@@ -102,7 +102,7 @@ class Engine:
             template_positions=request.template_positions,
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
-        search: Search = Sample(request.n)
+        search = self._search_of(request, search)
         n_pages_min, n_pages_max = self._pages_of(n_prompt, n_new_max, search.max_branches)
         if n_pages_min > self.pool.n_pages:
             raise CapacityError(
@@ -252,6 +252,18 @@ class Engine:
             self.cancel(request_id)
         self._is_closed = True
         self.runner.close()
+
+    def _search_of(self, request: Request, search: Search | None) -> Search:
+        """The search that was asked for, or sampling of as many answers as were asked for."""
+        if search is None:
+            return Sample(request.n)
+        if request.n != 1:
+            raise BadRequest(
+                f"n={request.n} and {type(search).__name__} both say how many answers there are; leave n out",
+                code="bad_n",
+            )
+        search.check(request.params)
+        return search
 
     def _pages_of(self, n_prompt: int, n_new_max: int, n_branches: int) -> tuple[int, int]:
         """Pages of a prompt and its answers to their ends, when the prompt is shared and when it is not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 
 from unspool.types import Chosen
 
@@ -26,6 +27,10 @@ class Notes:
         told = [self._waiting.popleft() for _ in token_ids]
         assert [chosen.token_id for chosen in told] == list(token_ids), "text and notes are out of step"
         return told
+
+    def peek(self, first: int, last: int) -> list[Chosen]:
+        """Tokens [first, last) of those that were not told, which stay so."""
+        return list(islice(self._waiting, first, last))
 
     def rollback(self, n: int) -> None:
         """Undo the last n tokens."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from unspool.engine.storage import Storage
 from unspool.engine.task import Task
 from unspool.errors import UnspoolError
 from unspool.logits import pipeline
-from unspool.types import F32, Event, Move, Processed, Row
+from unspool.search.base import Advance
+from unspool.types import F32, Event, Processed, Row
 
 
 def run_step(
@@ -82,16 +83,19 @@ class _Group(NamedTuple):
     processed: Sequence[Processed | UnspoolError]
 
 
-def _advance(group: _Group, vocabulary: Vocabulary) -> tuple[Move, ...] | UnspoolError:
+def _advance(group: _Group, vocabulary: Vocabulary) -> Advance[Any] | UnspoolError:
     """The moves of a task's search, or what is wrong with this request alone: the others go on."""
+    task = group.task
     sound = [p for p in group.processed if isinstance(p, Processed)]
     if len(sound) < len(group.processed):
         return next(p for p in group.processed if isinstance(p, UnspoolError))
     try:
-        moves = group.task.search.advance(group.rows, sound)
+        state = task.search_state if task.has_output else task.search.start()
+        advance = task.search.advance(state, group.rows, sound)
     except UnspoolError as error:
         return error
-    return annotate(group.task, group.rows, group.logits, sound, moves, vocabulary)
+    moves = annotate(task, group.rows, group.logits, sound, advance.moves, vocabulary)
+    return Advance(advance.state, moves)
 
 
 def _by_task(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
+from unspool.engine.detokenize import Detokenizer
 from unspool.engine.gaps import Gaps
 from unspool.engine.notes import Notes
-from unspool.engine.transcript import Transcript
+from unspool.engine.transcript import Ending, Transcript
 from unspool.history import History
 from unspool.kv.prefix_tree import Place
 from unspool.kv.table import PageTable
@@ -54,6 +55,7 @@ class Branch:
     gaps: Gaps = field(default_factory=Gaps)
     n_cached: int = 0
     n_read: int = 0  # most tokens that were ever in the cache: reading them again is a preemption's cost
+    ending: Ending | None = None  # of one that is kept: what ended its text; None: its length
     in_tree: Place | None = None  # of its whole pages, those that were read as prompt
 
     @property
@@ -72,6 +74,15 @@ class Clock:
     added: float
     started: float | None = None  # its first rows ran
     first_token: float | None = None
+
+
+@dataclass(slots=True)
+class Told:
+    """How far the text of a ranked search's best answer was told while it was not known which it is."""
+
+    n_tokens: int = 0
+    n_bytes: int = 0
+    detokenizer: Detokenizer = field(default_factory=Detokenizer)
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +104,12 @@ class Task:
     n_prompt_cached: int = 0  # tokens of the prompt that were found in the prefix tree at first
     has_output: bool = False  # a token was chosen: what is read now was read before
     branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth
+    kept: dict[int, Branch] = field(default_factory=dict)  # ended ones that may be answers; without pages
+    search_state: Any = None  # what the search knows, since the end of the prompt
+    n_told: int = 0  # answers of a ranked search that were told
+    told: Told = field(
+        default_factory=lambda: Told()
+    )  # of its best answer, what was told before it was known
     phase: Phase = Phase.WAITING
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)  # of the prompt so far, not yet told
 
@@ -150,4 +167,14 @@ class Task:
             self.rules,
             branch.history,
             self.search.wants_candidates or params.logprobs is not None or params.trace,
+            self.n_new_max,
+            lambda token_id: self._ends(branch, token_id),
         )
+
+    def _ends(self, branch: Branch, token_id: int) -> bool:
+        """Whether a token would end a branch's text: by what it says, or because no more may follow."""
+        if len(branch.token_ids) + 1 - self.n_prompt >= self.n_new_max:
+            return True
+        ending = branch.transcript.accept(token_id)
+        branch.transcript.rollback(1)
+        return ending is not None

@@ -116,6 +116,23 @@ class Transcript:
         self._is_closed = self._ending is not None
         return self._ending
 
+    @property
+    def n_bytes_final(self) -> int:
+        """How many bytes stay, whatever follows."""
+        if self._ending is not None:
+            return self._ending.n_bytes
+        n_held = 0 if self._is_closed else max(self._strings.n_held, self._patterns.n_held)
+        return self._n_bytes - n_held
+
+    def end_of(self, index: int) -> int:
+        """How many bytes there are after that many tokens and one."""
+        return self._ends[index]
+
+    def bytes_of(self, first: int, last: int) -> bytes:
+        """Bytes [first, last) of a text of which nothing was taken."""
+        assert self._n_released == 0, "what was taken is no longer here"
+        return bytes(self._held[first:last])
+
     def close(self) -> None:
         """The text ends here for another reason: nothing is held back any longer. Idempotent."""
         self._is_closed = True

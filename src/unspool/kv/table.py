@@ -67,6 +67,10 @@ class PageTable:
         child._set(shared, own)
         return child, (int(self._pages[n_full]), own[0])
 
+    def empty(self) -> PageTable:
+        """A table of the same pool that holds nothing."""
+        return PageTable(self._pool, self.page_size)
+
     def adopt(self, match: Match) -> tuple[int, tuple[int, int] | None]:
         """Begin with the pages of a match: how many of its tokens, and the (source, target) of a page to
         copy when they end inside one.

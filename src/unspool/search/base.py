@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+from unspool.params import DecodingParams
 from unspool.types import Move, Processed, Row
+
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, slots=True)
+class Advance(Generic[State]):
+    """What a search decided, and what it will know next time."""
+
+    state: State
+    moves: tuple[Move, ...]
 
 
 class Search(Protocol):
     """Decides how the branches of one request grow. Pure: it returns moves, and `engine.commit` makes them.
 
-    It knows branches by number and never sees pages, text or the rest of the batch. Whether a branch
-    that grew has now ended (end of sequence, stop string, length) is not its affair either.
+    What it has to remember is a value that it gets and returns, so that a step can be run again. It knows
+    branches by number and never sees pages, text or the rest of the batch. Whether a token would end a
+    text (end of sequence, stop string, length) a row says: `Row.ends_with`.
     """
 
     @property
     def n_first(self) -> int:
-        """How many branches start at the end of the prompt: `advance` sees a row for each at first, though
+        """How many rows there are at the end of the prompt, one for each branch that starts there, though
         only branch 0 is there to be forked."""
+        ...
+
+    @property
+    def n_answers(self) -> int:
+        """How many answers there will be."""
         ...
 
     @property
@@ -37,6 +55,23 @@ class Search(Protocol):
         """Whether it looks at all survivors of a row, and not only at the token chosen among them."""
         ...
 
-    def advance(self, rows: Sequence[Row], processed: Sequence[Processed]) -> tuple[Move, ...]:
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it tells its answers at the end, by Answer. If not, each branch is one as it is written."""
+        ...
+
+    def check(self, params: DecodingParams) -> None:
+        """Raise BadRequest for parameters that have no meaning here."""
+        ...
+
+    def start(self) -> Any:
+        """What it knows at the end of the prompt."""
+        ...
+
+    def standing(self, state: Any) -> tuple[tuple[int, float], ...]:
+        """(branch, score) of the answers if it had to end now, best first; of a search that is ranked."""
+        ...
+
+    def advance(self, state: Any, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Any]:
         """Moves for the live branches, given their rows and what the pipeline made of each, in order."""
         ...

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unspool.types import Extend, Fork, Move, Processed, Row
+from unspool.params import DecodingParams
+from unspool.search.base import Advance
+from unspool.types import Extend, Fork, Processed, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +18,31 @@ class Sample:
     n: int = 1
     forks_later: ClassVar[bool] = False
     wants_candidates: ClassVar[bool] = False
+    is_ranked: ClassVar[bool] = False
 
     @property
     def n_first(self) -> int:
         return self.n
 
     @property
+    def n_answers(self) -> int:
+        return self.n
+
+    @property
     def max_branches(self) -> int:
         return self.n
 
-    def advance(self, rows: Sequence[Row], processed: Sequence[Processed]) -> tuple[Move, ...]:
+    def check(self, params: DecodingParams) -> None:
+        """Every parameter has a meaning here."""
+
+    def start(self) -> None:
+        return None
+
+    def standing(self, state: None) -> tuple[tuple[int, float], ...]:
+        return ()
+
+    def advance(self, state: None, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[None]:
         is_first = rows[0].position == rows[0].n_prompt
         forks = [Fork(0, row.branch) for row in rows if is_first and row.branch != 0]
-        return (*forks, *(Extend(r.branch, (p.chosen,)) for r, p in zip(rows, processed, strict=True)))
+        grown = [Extend(row.branch, (p.chosen,)) for row, p in zip(rows, processed, strict=True)]
+        return Advance(None, (*forks, *grown))

@@ -16,6 +16,7 @@ from unspool.errors import BadRequest
 from unspool.logits import tracing
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
+from unspool.search.base import Advance
 from unspool.types import Chosen, Completion, Extend, Fork, Request
 
 PLAIN = DecodingParams(max_tokens=8, ignore_eos=True, seed=5, top_p=0.9, temperature=0.8)
@@ -209,13 +210,18 @@ class ForksOnce:
     n_first = 1
     forks_later = True
     wants_candidates = False
+    is_ranked = False
     n_steps: int = 0
 
-    def advance(self, rows, processed):
+    def start(self):
+        return None
+
+    def advance(self, state, rows, processed):
         self.n_steps += 1
         if self.n_steps == 1:
-            return (Fork(0, 1), Extend(0, (Chosen(2),)), Extend(1, (Chosen(3), Chosen(4))))
-        return tuple(Extend(row.branch, (Chosen(1),)) for row in rows)
+            forked = (Fork(0, 1), Extend(0, (Chosen(2),)), Extend(1, (Chosen(3), Chosen(4))))
+            return Advance(None, forked)
+        return Advance(None, tuple(Extend(row.branch, (Chosen(1),)) for row in rows))
 
 
 def test_a_fork_is_told_about_with_the_row_it_came_from():

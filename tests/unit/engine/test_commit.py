@@ -9,6 +9,7 @@ from toy_engine import Told, make_engine
 
 from unspool.engine.task import NEXT_PHASES, Phase
 from unspool.params import DecodingParams
+from unspool.search.base import Advance
 from unspool.types import Chosen, Drop, Extend, Finish, Fork, Request
 
 PARAMS = DecodingParams(temperature=0, max_tokens=30, ignore_eos=True)
@@ -26,7 +27,12 @@ class Scripted:
     n_steps: int = 0
     seen: list = dataclasses.field(default_factory=list)
 
-    def advance(self, rows, processed):
+    is_ranked = False
+
+    def start(self):
+        return None
+
+    def advance(self, state, rows, processed):
         self.seen.append(
             {
                 row.branch: (list(row.token_ids), p.candidates.logits.astype("f4"))
@@ -35,7 +41,7 @@ class Scripted:
         )
         moves = self.script.get(self.n_steps)
         self.n_steps += 1
-        return moves if moves is not None else tuple(grow(row.branch, 1) for row in rows)
+        return Advance(None, moves if moves is not None else tuple(grow(row.branch, 1) for row in rows))
 
 
 def grow(branch, *token_ids):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -242,6 +240,16 @@ class FailsOnce:
         raise ZeroDivisionError
 
 
+class SampleThatFailsOnce(Sample):
+    n_calls = 0
+
+    def advance(self, state, rows, processed):
+        SampleThatFailsOnce.n_calls += 1
+        if SampleThatFailsOnce.n_calls == 1:
+            raise ZeroDivisionError
+        return super().advance(state, rows, processed)
+
+
 @pytest.mark.parametrize("where", ["forward", "process", "advance"])
 def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     engine = make_engine()
@@ -255,10 +263,7 @@ def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     elif where == "process":
         monkeypatch.setattr(pipeline, "process", FailsOnce(pipeline.process))
     else:  # of the second request, when the first has decided already
-        search = SimpleNamespace(
-            max_branches=1, forks_later=False, wants_candidates=False, advance=FailsOnce(Sample().advance)
-        )
-        engine._tasks[ids[1]].search = search
+        engine._tasks[ids[1]].search = SampleThatFailsOnce()
     with pytest.raises(ZeroDivisionError):
         engine.step()
     engine.check()

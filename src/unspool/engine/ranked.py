@@ -1,0 +1,81 @@
+"""The answers of a search that ranks them: told at the end, but for what all of them have in common.
+
+`commit` calls this; nothing else does. A hypothesis keeps its whole text back until it is an answer. While
+the search goes on, the beginning that all live and ended hypotheses share is told as the best answer's,
+since whichever wins begins like that; so nothing is ever taken back.
+
+    best answer   [0, told.n_bytes) told while it was not known which it is | the rest with its last event
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unspool.engine.task import Branch, Task
+from unspool.types import Chosen, Complete, Event
+
+
+def complete(branch: Branch, move: Complete, now: float) -> Branch:
+    """The branch and one more token, which ends its text; it has no pages and will not grow."""
+    child = Branch(
+        move.child,
+        [*branch.token_ids, move.token.token_id],
+        branch.table.empty(),
+        branch.transcript.fork(),
+        branch.history.fork(),
+        branch.notes.fork(),
+        branch.gaps.fork(),
+    )
+    child.notes.accept(move.token)
+    child.gaps.accept(now)
+    child.ending = child.transcript.accept(move.token.token_id)
+    child.transcript.close()
+    return child
+
+
+def shared_news(task: Task) -> list[Event]:
+    """What has become common to every hypothesis, as the best answer's."""
+    hypotheses = [*task.branches.values(), *task.kept.values()]
+    first, told = hypotheses[0].transcript, task.told
+    n_tokens = told.n_tokens
+    n_bytes_most = min(hypothesis.transcript.n_bytes_final for hypothesis in hypotheses)
+    n_most = min(len(hypothesis.transcript.token_ids) for hypothesis in hypotheses)
+    while n_tokens < n_most:
+        token_id = first.token_ids[n_tokens]
+        if first.end_of(n_tokens) > n_bytes_most or any(
+            hypothesis.transcript.token_ids[n_tokens] != token_id for hypothesis in hypotheses
+        ):
+            break
+        n_tokens += 1
+    if n_tokens == told.n_tokens:
+        return []
+    n_bytes = first.end_of(n_tokens - 1)
+    text = told.detokenizer.accept(first.bytes_of(told.n_bytes, n_bytes))
+    chosen = hypotheses[0].notes.peek(told.n_tokens, n_tokens)
+    news = _event(task, 0, text, first.token_ids[told.n_tokens : n_tokens], chosen)
+    told.n_tokens, told.n_bytes = n_tokens, n_bytes
+    return [news]
+
+
+def last_news(task: Task, branch: Branch, rank: int) -> Event:
+    """The text of an answer, without what was told of the best one before."""
+    branch.transcript.close()
+    transcript = branch.transcript
+    n_tokens, n_bytes, detokenizer = 0, 0, None
+    if rank == 0:
+        n_tokens, n_bytes, detokenizer = task.told.n_tokens, task.told.n_bytes, task.told.detokenizer
+    data = transcript.bytes_of(n_bytes, transcript.n_bytes_final)
+    text = data.decode(errors="replace") if detokenizer is None else detokenizer.accept(data, final=True)
+    ids = transcript.token_ids
+    return _event(task, rank, text, ids[n_tokens:], branch.notes.peek(n_tokens, len(ids)))
+
+
+def _event(task: Task, rank: int, text: str, ids: Sequence[int], chosen: Sequence[Chosen]) -> Event:
+    return Event(
+        task.request_id,
+        text,
+        tuple(ids),
+        branch=rank,
+        logprobs=tuple(c.logprobs for c in chosen if c.logprobs is not None),
+        trace=tuple(c.trace for c in chosen if c.trace is not None),
+    )
