@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from time import perf_counter
-from types import MappingProxyType
-from typing import Any, Final
 
 from unspool.engine import commit
 from unspool.engine.deadlines import Deadlines
@@ -22,14 +19,11 @@ from unspool.engine.task import Clock, Owner, Phase, Task
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
 from unspool.kv.layout import pages_for
 from unspool.kv.pool import PagePool
-from unspool.kv.session_file import Session, read_session, write_session
 from unspool.rng import fresh_seed
 from unspool.runners.base import Runner
 from unspool.search.base import Search
 from unspool.search.sample import Sample
-from unspool.types import Event, Request, Salt
-
-NO_NOTE: Final[Mapping[str, Any]] = MappingProxyType({})
+from unspool.types import Event, Request
 
 
 class Engine:
@@ -63,9 +57,11 @@ class Engine:
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
         self._scheduler = Scheduler(self.storage, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
+        self.sessions = Sessions(
+            self.storage, vocabulary, self._tasks, self._n_vocab, self.context_length, prefix_cache
+        )
         self._deadlines = Deadlines()
         self._clock = clock
-        self._sessions = Sessions(self.storage, vocabulary, self._n_vocab, self.context_length)
         self._n_added = 0
         self._is_closed = False
 
@@ -178,56 +174,6 @@ class Engine:
             **self.storage.journal.counters(),
         )
 
-    def read_session(
-        self, token_ids: Sequence[int], *, salt: Salt = None, note: Mapping[str, Any] = NO_NOTE
-    ) -> Session:
-        """A copy of the keys and values of the longest beginning of a text that is known here."""
-        self._require_open()
-        self._require_prefix_cache()
-        return self._sessions.read_known(token_ids, ("shared", salt), note)
-
-    def read_request(self, request_id: int, *, branch: int = 0, note: Mapping[str, Any] = NO_NOTE) -> Session:
-        """A copy of the keys and values of a request in flight: what has been read and written so far."""
-        self._require_open()
-        task = self._tasks.get(request_id)
-        if task is None or branch not in task.branches:
-            raise BadRequest(
-                f"request {request_id} has no branch {branch} in flight; save the text of one that has ended",
-                code="not_in_flight",
-            )
-        held = task.branches[branch]
-        return self._sessions.read(held.token_ids[: held.n_cached], held.table.pages.tolist(), note)
-
-    def restore_session(self, session: Session, *, salt: Salt = None) -> None:
-        """Know the text of a session from here on, until its pages are needed for others.
-
-        All of it or nothing. Raises SessionFileError for one of another model (`session_mismatch`) or of
-        other arithmetic (`session_stale`), CapacityError and ContextOverflow for one that has no room here.
-        """
-        self._require_open()
-        self._require_prefix_cache()
-        self._sessions.restore(session, ("shared", salt))
-
-    def save_session(
-        self,
-        path: str | Path,
-        token_ids: Sequence[int],
-        *,
-        salt: Salt = None,
-        note: Mapping[str, Any] = NO_NOTE,
-    ) -> Session:
-        """Write what is known of a text to a file; `note` is any JSON object to keep with it."""
-        session = self.read_session(token_ids, salt=salt, note=note)
-        write_session(path, session)
-        return session
-
-    def load_session(self, path: str | Path, *, salt: Salt = None) -> Session:
-        """Know the text of a session file; all of it or nothing."""
-        self._require_open()
-        session = read_session(path, self._sessions.identity)
-        self.restore_session(session, salt=salt)
-        return session
-
     def check(self) -> None:
         """Assert that free, cached and live pages add up, and that each branch's tokens have theirs."""
         branches = [branch for task in self._tasks.values() for branch in task.branches.values()]
@@ -309,14 +255,6 @@ class Engine:
         if self.is_idle:
             self.pool.check_sums(self.storage.tree.n_pages)
             assert self.pool.n_live == 0, "an idle engine holds pages"
-
-    def _require_prefix_cache(self) -> None:
-        if not self._prefix_cache:
-            raise BadRequest(
-                "this engine keeps no texts, so it has none to save and no place to load one; "
-                "make it with prefix_cache=True",
-                code="no_prefix_cache",
-            )
 
     def _require_open(self) -> None:
         if self._is_closed:

@@ -1,8 +1,9 @@
 """Keys and values of a text out of an engine and into one: what a session file holds.
 
-`read` copies them out, `restore` brings them in; neither touches a file, so that a file may be written
-or read while the engine goes on. What is restored is in the prefix tree as any text that has ended: kept
-until its pages are needed, found by whoever asks for a text that begins so.
+`read` and `read_request` copy them out, `restore` brings them in; none of these touches a file, so that
+a file may be written or read while the engine goes on. `save` and `load` are both at once. What is restored
+is in the prefix tree as any text that has ended: kept until its pages are needed, found by whoever asks for a
+text that begins so.
 
 Promise 1 holds for what is restored too, or nothing is: besides comparing identities, some of the tokens
 are computed again on top of what was read, and must come out with the same bits. So neither a session of
@@ -12,8 +13,10 @@ another build, nor one of another instruction set, changes an answer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -21,22 +24,35 @@ import numpy as np
 from unspool.engine import commit
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.storage import Storage
-from unspool.errors import CapacityError, ContextOverflow, SessionFileError
+from unspool.engine.task import Task
+from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
 from unspool.kv.layout import pages_for
-from unspool.kv.session_file import KvIdentity, Session, check_identity
-from unspool.types import I32, U8, Plan
+from unspool.kv.session_file import KvIdentity, Session, check_identity, read_session, write_session
+from unspool.types import I32, U8, Plan, Salt
 
 N_COMPUTED_AGAIN: Final = 16  # tokens, each of another page
+NO_NOTE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Sessions:
-    """The keys and values of one engine, as sessions."""
+    """The keys and values of one engine, as sessions. `note` is any JSON object to keep with one."""
 
-    def __init__(self, storage: Storage, vocabulary: Vocabulary, n_vocab: int, context_length: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        vocabulary: Vocabulary,
+        tasks: Mapping[int, Task],
+        n_vocab: int,
+        context_length: int,
+        prefix_cache: bool,
+    ) -> None:
+        """`tasks` are those in flight, by request id."""
         self._storage = storage
         self._vocabulary = vocabulary
+        self._tasks = tasks
         self._n_vocab = n_vocab
         self._context_length = context_length
+        self._prefix_cache = prefix_cache
 
     @cached_property
     def identity(self) -> KvIdentity:
@@ -53,14 +69,68 @@ class Sessions:
             shape.dtype,
         )
 
-    def read_known(self, token_ids: Sequence[int], salt: Hashable, note: Mapping[str, Any]) -> Session:
-        """The longest beginning of a text that the prefix tree knows."""
-        match = self._storage.tree.match(token_ids, len(token_ids), salt)
-        pages = [*match.pages, *(() if match.partial_page is None else (match.partial_page,))]
-        return self.read(token_ids[: match.n_tokens], pages, note)
+    def n_known(self, token_ids: Sequence[int], *, salt: Salt = None) -> int:
+        """How many tokens from the first on have their keys and values here."""
+        return self._storage.tree.match(token_ids, len(token_ids), ("shared", salt)).n_tokens
 
-    def read(self, token_ids: Sequence[int], pages: Sequence[int], note: Mapping[str, Any]) -> Session:
-        """A copy of the keys and values of a text that lies in these pages."""
+    def read(
+        self, token_ids: Sequence[int], *, salt: Salt = None, note: Mapping[str, Any] = NO_NOTE
+    ) -> Session:
+        """A copy of the keys and values of the longest beginning of a text that is known here."""
+        self._require_prefix_cache()
+        match = self._storage.tree.match(token_ids, len(token_ids), ("shared", salt))
+        pages = [*match.pages, *(() if match.partial_page is None else (match.partial_page,))]
+        return self._copy(token_ids[: match.n_tokens], pages, note)
+
+    def read_request(self, request_id: int, *, branch: int = 0, note: Mapping[str, Any] = NO_NOTE) -> Session:
+        """A copy of the keys and values of a request in flight: what has been read and written so far."""
+        task = self._tasks.get(request_id)
+        if task is None or branch not in task.branches:
+            raise BadRequest(
+                f"request {request_id} has no branch {branch} in flight; save the text of one that has ended",
+                code="not_in_flight",
+            )
+        held = task.branches[branch]
+        return self._copy(held.token_ids[: held.n_cached], held.table.pages.tolist(), note)
+
+    def restore(self, session: Session, *, salt: Salt = None) -> None:
+        """Know the text of a session from here on, until its pages are needed for others.
+
+        All of it or nothing. Raises SessionFileError for one of another model (`session_mismatch`) or of
+        other arithmetic (`session_stale`), CapacityError and ContextOverflow for one that has no room here.
+        """
+        self._require_prefix_cache()
+        check_identity(session.origin, session.identity, self.identity)
+        self._check(session)
+        token_ids = session.token_ids.tolist()
+        if token_ids:
+            commit.restore(
+                token_ids,
+                self._storage,
+                ("shared", salt),
+                lambda pages, n_known: self._fill(session, pages, n_known),
+            )
+
+    def save(
+        self,
+        path: str | Path,
+        token_ids: Sequence[int],
+        *,
+        salt: Salt = None,
+        note: Mapping[str, Any] = NO_NOTE,
+    ) -> Session:
+        """Write what is known of a text to a file."""
+        session = self.read(token_ids, salt=salt, note=note)
+        write_session(path, session)
+        return session
+
+    def load(self, path: str | Path, *, salt: Salt = None) -> Session:
+        """Know the text of a session file."""
+        session = read_session(path, self.identity)
+        self.restore(session, salt=salt)
+        return session
+
+    def _copy(self, token_ids: Sequence[int], pages: Sequence[int], note: Mapping[str, Any]) -> Session:
         runner, n_tokens = self._storage.runner, len(token_ids)
         values = np.empty((n_tokens, runner.kv_shape.token_bytes), np.uint8)
         for i, page in enumerate(pages[: pages_for(n_tokens, runner.page_size)]):
@@ -68,14 +138,12 @@ class Sessions:
             part[...] = runner.read_page(page)[: len(part)]
         return Session(self.identity, np.array(token_ids, np.int32), values, note)
 
-    def restore(self, session: Session, salt: Hashable) -> None:
-        """Have the prefix tree know the text of a session. All of it, or nothing and a typed error."""
-        check_identity(session.origin, session.identity, self.identity)
-        self._check(session)
-        token_ids = session.token_ids.tolist()
-        if token_ids:
-            commit.restore(
-                token_ids, self._storage, salt, lambda pages, n_known: self._fill(session, pages, n_known)
+    def _require_prefix_cache(self) -> None:
+        if not self._prefix_cache:
+            raise BadRequest(
+                "this engine keeps no texts, so it has none to save and no place to load one; "
+                "make it with prefix_cache=True",
+                code="no_prefix_cache",
             )
 
     def _check(self, session: Session) -> None:
