@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from unspool.engine.engine import Engine
 from unspool.engine.task import Phase
 from unspool.errors import CapacityError
+from unspool.kv.session_file import Session
 from unspool.params import DecodingParams
 from unspool.types import Event, Request
 
@@ -64,11 +65,15 @@ class Machine:
         self.in_flight: dict[int, Asked] = {}
         self.ended: list[Asked] = []
         self.texts: list[list[int]] = []
-        self.n_preempted = self.n_cached = self.n_refused = 0
+        self.sessions: list[Session] = []
+        self.n_preempted = self.n_cached = self.n_refused = self.n_saved = self.n_loaded = 0
 
     def run(self, n_actions: int) -> None:
         actions = (
-            [self.add] * 3 + [self.step] * 8 + [self.cancel, self.preempt, self.reprioritise, self.evict]
+            [self.add] * 3
+            + [self.step] * 8
+            + [self.cancel, self.preempt, self.reprioritise, self.evict]
+            + [self.save, self.load]
         )
         for _ in range(n_actions):
             actions[self.rng.integers(len(actions))]()
@@ -143,6 +148,31 @@ class Machine:
 
     def evict(self) -> None:
         self.engine.storage.tree.evict(int(self.rng.integers(4)))
+
+    def save(self) -> None:
+        """Keep a session of a text that is known, or of a request in flight as far as it is."""
+        rng, sessions = self.rng, self.engine.sessions
+        if self.in_flight and rng.random() < 0.5:
+            request_id = int(rng.choice(list(self.in_flight)))
+            branch = int(rng.choice(list(self.engine._tasks[request_id].branches)))
+            self.sessions.append(sessions.read_request(request_id, branch=branch))
+        elif self.texts:
+            self.sessions.append(sessions.read(self.texts[rng.integers(len(self.texts))]))
+        self.n_saved += bool(self.sessions) and self.sessions[-1].n_tokens > 0
+        del self.sessions[:-6]
+
+    def load(self) -> None:
+        """Bring back a session, most often long after its pages are gone."""
+        if self.sessions:
+            session = self.sessions[self.rng.integers(len(self.sessions))]
+            salt = str(self.rng.integers(2)) if self.rng.random() < 0.3 else None
+            try:
+                self.engine.sessions.restore(session, salt=salt)
+            except CapacityError:
+                self.n_refused += 1
+            else:
+                assert self.engine.sessions.n_known(session.token_ids.tolist(), salt=salt) == session.n_tokens
+                self.n_loaded += session.n_tokens > 0
 
     def hear(self, events) -> None:
         for event in events:
