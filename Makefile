@@ -20,7 +20,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-agreement check bench bench-peers bench-accuracy test-oracle docs format clean help
+.PHONY: demo test test-agreement check bench bench-peers bench-logits bench-accuracy test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
@@ -47,6 +47,9 @@ bench: .venv/.package  ## our own speed, latency and memory; ARGS="--models smol
 
 bench-peers: .venv/.package .venv-peers/.ready  ## the same work on llama.cpp, alternating runs; ARGS as above
 	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python $(ARGS)
+
+bench-logits: .venv/.package .venv-peers/.ready .venv-oracle/.ready  ## choosing a token: beside transformers' processors and llama.cpp's chain
+	@$(RUN) bench/logits.py --torch-python .venv-oracle/bin/python --peer-python .venv-peers/bin/python $(ARGS)
 
 bench-accuracy: .venv/.package .venv-peers/.ready  ## KL, top-1 and perplexity against the float32 reference and llama.cpp
 	@$(RUN) bench/divergence.py --peer-python .venv-peers/bin/python $(ARGS)

@@ -38,13 +38,23 @@ class Side:
         return answer
 
 
-def ours() -> Side:
-    return Side("unspool", sys.executable, "unspool_side.py")
+def ours(script: str = "unspool_side.py") -> Side:
+    return Side("unspool", sys.executable, script)
 
 
-def llama_cpp(python: str) -> Side:
+def llama_cpp(python: str, script: str = "llama_cpp_side.py") -> Side:
     """llama.cpp in the environment of `python`."""
-    probe = subprocess.run([python, "-c", "import llama_cpp"], capture_output=True, check=False)
+    _check(python, "llama_cpp", "make bench-peers")
+    return Side("llama.cpp", python, script)
+
+
+def transformers(python: str, script: str) -> Side:
+    """transformers and torch in the environment of `python`."""
+    _check(python, "transformers", "make test-oracle")
+    return Side("transformers", python, script)
+
+
+def _check(python: str, module: str, maker: str) -> None:
+    probe = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False)
     if probe.returncode != 0:
-        sys.exit(f"error: '{python}' has no llama_cpp; make bench-peers builds an environment that does")
-    return Side("llama.cpp", python, "llama_cpp_side.py")
+        sys.exit(f"error: '{python}' has no {module}; {maker} builds an environment that does")
