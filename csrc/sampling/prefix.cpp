@@ -92,7 +92,7 @@ void keep_prefix(Survivors& survivors, double top, size_t extra, Reweigh&& rewei
 
 void keep_mass(double p, Survivors& survivors) {
   const Sums sums = survivors.sums();
-  const double enough = (p - kSlack) * sums.total;
+  const double enough = (p - kSlack) * sums.total();
   keep_prefix(
       survivors, sums.top, 1, [](double weight, double) { return weight; },
       [=](double mass) { return mass < enough; });
@@ -100,18 +100,18 @@ void keep_mass(double p, Survivors& survivors) {
 
 void keep_entropy(double share, Survivors& survivors) {
   const Sums sums = survivors.sums();
-  const double log_total = log(sums.total), allowed = (share + kSlack) * sums.entropy();
+  const double log_total = sums.log_total(), allowed = (share + kSlack) * sums.entropy();
   if (!(allowed > 0)) return keep_first(1, false, survivors);
   keep_prefix(
       survivors, sums.top, 0,
-      [&](double weight, double d) { return weight > 0 ? (log_total - d) * weight / sums.total : 0.0; },
+      [&](double weight, double d) { return weight > 0 ? (log_total - d) * weight / sums.total() : 0.0; },
       [=](double held) { return held <= allowed; });
 }
 
 // Surprise within `reach` of the entropy: the candidates are few when the mass there is enough.
 void keep_typical(const Op& op, Survivors& survivors) {
   const Sums sums = survivors.sums();
-  const double entropy = sums.entropy(), log_total = log(sums.total), total = sums.total;
+  const double entropy = sums.entropy(), log_total = sums.log_total(), total = sums.total();
   const bool passes = op.flag;
   const double tau = op.a;
   auto& items = survivors.workspace().items;

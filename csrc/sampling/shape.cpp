@@ -12,7 +12,7 @@ constexpr size_t kFewExcluded = 2048;  // so many are taken out of the row one b
 void apply_xtc(const Op& op, const RowJob& job, Survivors& survivors) {
   if (Noise(job, kXtcTags).uniform(0) >= op.a) return;  // token 0's number is the row's die
   const Sums sums = survivors.sums();
-  auto& choices = survivors.near(sums.top, op.b - kSlack + log(sums.total));
+  auto& choices = survivors.near(sums.top, op.b - kSlack + sums.log_total());
   if (choices.size() < 2) return;
   const auto last = std::max_element(choices.begin(), choices.end(), before);
   const int32_t kept = last->id;

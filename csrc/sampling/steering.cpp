@@ -30,12 +30,12 @@ size_t zipf_k(std::vector<Candidate> head, size_t n, double mu) {
 
 void apply_adaptive(const Op& op, const RowJob& job, Survivors& survivors, Lesson& lesson) {
   const Sums sums = survivors.sums();
-  lesson.top = sums.top, lesson.log_total = log(sums.total);
+  lesson.top = sums.top, lesson.log_total = sums.log_total();
   auto& list = survivors.list();
   lesson.before = list;
   const double target = std::min(std::max(2 * op.a - job.running, 0.0), 1.0);
   for (Candidate& candidate : list) {
-    const double p = exp(std::max(candidate.z - sums.top, kDeepest)) / sums.total;
+    const double p = exp(std::max(candidate.z - sums.top, kDeepest)) / sums.total();
     const double d = fabs(p - target) / 0.3;
     candidate.z = 5 - 10 * (d * d) / (1 + d);
   }
@@ -47,10 +47,10 @@ void apply_mirostat(const Op& op, const RowJob& job, bool is_last, Survivors& su
     const size_t n = survivors.count();
     keep_first(zipf_k(survivors.head(kZipf), n, job.running), false, survivors);
   } else {
-    keep_likely(-(job.running + kSlack) * kLn2 + kSlack, log(before.total), false, survivors);
+    keep_likely(-(job.running + kSlack) * kLn2 + kSlack, before.log_total(), false, survivors);
   }
   const Sums seen = op.flag ? survivors.sums() : before;
-  lesson.top = seen.top, lesson.log_total = log(seen.total);
+  lesson.top = seen.top, lesson.log_total = seen.log_total();
   if (!is_last) lesson.before = survivors.list();
 }
 

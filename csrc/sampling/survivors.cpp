@@ -160,12 +160,13 @@ std::vector<double>& Survivors::weights_of(const std::vector<Candidate>& candida
 
 Sums Survivors::sums() {
   if (!listed_ && maps_.size() > 1) list();
-  Sums sums = {top(), 0, 0};
+  const Candidate first = best();
+  Sums sums = {first.z, 0, 0};
   const auto& candidates = listed_ ? work_.list : work_.aside;
   const auto& weights = weights_of(candidates, sums.top);
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (weights[i] == 0) continue;
-    sums.total += weights[i];
+    if (weights[i] == 0 || candidates[i].id == first.id) continue;
+    sums.others += weights[i];
     sums.weighted += weights[i] * (candidates[i].z - sums.top);
   }
   if (listed_) return sums;
@@ -184,13 +185,16 @@ Sums Survivors::sums() {
   if (lift > 0) return list(), this->sums();  // the largest has been edited down: the curve's 0 is far above
   if (!(lift > kNegligible)) return sums;
   double in_row[2] = {0, 0};
+  const float x_first = row_[first.id];
+  row_[first.id] = -INFINITY;
   for (int block = 0; block < (int)work_.maxima.size(); ++block) {
     if (!(mapped(work_.maxima[block]) - sums.top > kNegligible)) continue;
     const int start = block * kBlock;
     vectors_.exp_sums(row_ + start, std::min(kBlock, n_vocab_ - start), curve, in_row);
   }
+  row_[first.id] = x_first;
   const double factor = exp(lift);
-  sums.total += factor * in_row[0];
+  sums.others += factor * in_row[0];
   sums.weighted += factor * (in_row[1] + lift * in_row[0]);
   return sums;
 }

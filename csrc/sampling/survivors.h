@@ -34,13 +34,16 @@ struct Map {
   }
 };
 
-// Sums over the survivors' weights e^(z - top).
+// Sums over the survivors' weights e^(z - top). The first in order has the weight 1 and is left out, so that
+// nothing is lost where it has nearly all the mass.
 struct Sums {
   double top;
-  double total;     // sum of weights
+  double others;    // sum of the other weights
   double weighted;  // sum of (z - top) times weight
-  double log_total() const { return top + log(total); }
-  double entropy() const { return log(total) - weighted / total; }
+
+  double total() const { return 1 + others; }
+  double log_total() const { return log1p(others); }  // ln p = z - top - log_total
+  double entropy() const { return log_total() - weighted / total(); }
 };
 
 // A survivor in the order that a cut goes by, and what it weighs there: see prefix.cpp.

@@ -66,7 +66,7 @@ void apply_threshold(const Op& op, Survivors& survivors) {
   if (op.kind == OpKind::kTopNSigma) return keep_within_deviations(op.a, survivors);
   if (op.kind == OpKind::kMinP) return survivors.keep_near(survivors.top(), op.a - kSlack);
   const Sums sums = survivors.sums();
-  const double log_total = log(sums.total);  // and -log_total is the log-probability of the top
+  const double log_total = sums.log_total();  // and -log_total is the log-probability of the top
   switch (op.kind) {
     case OpKind::kEta:
       return keep_likely(std::min(op.a, op.a / 2 - sums.entropy()), log_total, op.flag, survivors);

@@ -36,19 +36,27 @@ def probs(z: Logits) -> F64:
 def log_probs(z: Logits) -> F64:
     """Natural logarithms (n,) of the probabilities of finite logits (n,); finite too."""
     below = below_top(z)
-    return below - math.log(np.exp(below).sum())
+    return below - math.log1p(_weights_beside_top(below).sum())
 
 
 def entropy(z: Logits) -> float:
     """Entropy in nats of finite logits (n,).
 
     H = ln W - sum(w d) / W, with d = z - z_max, w = e^d, W = sum(w). That is -sum(p ln p), with one logarithm
-    for all; neither part is ever negative, so nothing cancels.
+    for all; neither part is ever negative, so nothing cancels. The top's weight of 1 is added last, so that
+    the least entropy has all its digits.
     """
     below = below_top(z)
+    weights = _weights_beside_top(below)
+    others = float(weights.sum())
+    return math.log1p(others) - float((weights * below).sum()) / (1 + others)
+
+
+def _weights_beside_top(below: F64) -> F64:
+    """e^(z - z_max) (n,), and 0 in place of the first largest, whose weight is 1."""
     weights = np.exp(below)
-    total = float(weights.sum())
-    return math.log(total) - float((weights * below).sum()) / total
+    weights[below.argmax()] = 0
+    return weights
 
 
 def in_order(z: Logits) -> Ids:
