@@ -3,10 +3,10 @@
 usage: python bench/logits.py --torch-python .venv-oracle/bin/python --peer-python .venv-peers/bin/python
                               [--runs N] [--quick]
 
-All read the same logits and choose with penalties on 500 tokens, 100 biases, temperature, top-k 50, top-p 0.95
-and min-p 0.05, and then with a temperature alone over the whole vocabulary. One row at a time, fresh processes,
-and who goes first changes every round. A decode step of SmolLM2 stands beside, to say what share of it the
-choice is.
+All read the same logits and choose with penalties on 500 tokens, 100 biases, temperature, top-k 50, top-p
+0.95 and min-p 0.05, and then with a temperature alone over the whole vocabulary. One row at a time, fresh
+processes, and who goes first changes every round. A decode step of SmolLM2 stands beside, to say what share
+of it the choice is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One token's way from logits to choice, as every program is asked to do it. Imports nothing of any of them."""
+"""One token's way from logits to choice, as every program is asked to do it; imports none of them."""
 
 from __future__ import annotations
 

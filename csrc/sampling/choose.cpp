@@ -63,8 +63,8 @@ void enter_row(Survivors& survivors, const Noise& noise, const Vectors& vectors,
 }
 
 void enter_long_list(const std::vector<Candidate>& list, int n_vocab, const Noise& noise,
-                     const Vectors& vectors, Contest& contest) {
-  std::vector<uint8_t> bytes(((size_t)n_vocab + kBlock - 1) / kBlock * kBlock);
+                     std::vector<uint8_t>& bytes, const Vectors& vectors, Contest& contest) {
+  bytes.resize(((size_t)n_vocab + kBlock - 1) / kBlock * kBlock);
   uint64_t open[2];
   for (int start = 0; start < n_vocab; start += kBlock)
     vectors.coarse(noise.coarse_key(), start / kBlock, 255, &bytes[start], open);
@@ -81,7 +81,7 @@ Candidate draw(Survivors& survivors, const Noise& noise, const Vectors& vectors)
   if (survivors.listed()) {
     const auto& list = survivors.list();
     if (list.size() > (size_t)survivors.n_vocab() / kFewListed)
-      enter_long_list(list, survivors.n_vocab(), noise, vectors, contest);
+      enter_long_list(list, survivors.n_vocab(), noise, survivors.workspace().coarse, vectors, contest);
     else
       for (const Candidate& candidate : list)
         if (candidate.z > -INFINITY) contest.enter(candidate);

@@ -44,8 +44,9 @@ size_t open_prefix(std::vector<Ranked>& items, double sum, Open&& open) {
 }
 
 void become_first(const std::vector<Ranked>& items, size_t n, Survivors& survivors) {
-  std::vector<Candidate> kept(n);
-  for (size_t i = 0; i < n; ++i) kept[i] = items[i].candidate;
+  auto& kept = survivors.workspace().kept;
+  kept.clear();
+  for (size_t i = 0; i < n; ++i) kept.push_back(items[i].candidate);
   survivors.become(kept);
 }
 
@@ -66,7 +67,8 @@ void keep_prefix(Survivors& survivors, double top, size_t extra, Reweigh&& rewei
     auto& weights = survivors.weights_of(candidates, top);
     for (size_t i = 0; i < weights.size(); ++i) weights[i] = reweigh(weights[i], candidates[i].z - top);
     // Of very many, whole slices are in or out, and only the one that closes the sum is put in order.
-    std::vector<Candidate> kept;
+    auto& kept = survivors.workspace().kept;
+    kept.clear();
     double sum = 0;
     size_t closing = 0;
     const bool sliced = candidates.size() > 8 * kHead;

@@ -61,6 +61,8 @@ struct Workspace {
   std::vector<int32_t> slot;                     // (V,) of a token held aside or listed, from 1; else 0
   std::vector<double> weights;                   // of a list
   std::vector<Ranked> items;                     // see prefix.cpp
+  std::vector<uint8_t> coarse;                   // of the vocabulary, see choose.cpp
+  std::vector<Candidate> kept;                   // who stays, before they are the list
   std::vector<Candidate> aside, list, head;      // see Survivors
   std::vector<std::pair<int32_t, float>> taken;  // what stood in the row
 };

@@ -26,6 +26,25 @@ def test_a_script_explains_itself(script: str) -> None:
     assert "--models" in result.stdout
 
 
+def test_the_script_about_choosing_tokens_explains_itself() -> None:
+    result = subprocess.run(
+        [sys.executable, BENCH / "logits.py", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--torch-python" in result.stdout
+
+
+def test_all_programs_are_given_the_same_logits(tmp_path: Path) -> None:
+    from logits_workload import biases, history, median_us, write_rows
+
+    first, second = write_rows(tmp_path, [100, 300])
+    assert np.load(first).shape == (8, 100)
+    before = Path(second).read_bytes()
+    assert Path(write_rows(tmp_path, [300])[0]).read_bytes() == before
+    assert max(history(300)) < 300
+    assert len(biases(300)) == 100
+    assert median_us(lambda i: 1e-6 * i, 5) == pytest.approx(5)  # the first three calls do not count
+
+
 def test_an_environment_without_llama_cpp_is_refused_with_a_way_out() -> None:
     result = subprocess.run(
         [sys.executable, BENCH / "peers.py", "--peer-python", sys.executable],

@@ -144,7 +144,9 @@ def _compile(params: DecodingParams, rules: Rules) -> Compiled:
 
 @lru_cache(maxsize=8)
 def sampler(isa: str = "") -> _native.Sampler:
-    """The native sampler with its threads; `isa` names one of `_native.instruction_sets`, "" the widest."""
+    """The native sampler with its threads; `isa` names one of `_native.instruction_sets`, "" is the one that
+    UNSPOOL_ISA forces or else the widest."""
+    isa = isa or os.environ.get("UNSPOOL_ISA", "")
     return _native.Sampler(min(os.cpu_count() or 1, _MOST_THREADS), isa)
 
 
