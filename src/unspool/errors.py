@@ -124,3 +124,9 @@ class MaskConflict(UnspoolError):
     """What a request allows, bans and forbids to repeat leaves no token. Names the parameters."""
 
     code = "mask_conflict"
+
+
+class VerifierError(UnspoolError):
+    """A verifier could not judge an answer: an endpoint is down, a sandbox is missing. Names it."""
+
+    code = "verifier"

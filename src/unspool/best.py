@@ -1,0 +1,180 @@
+"""Runs best-of-n over the events of n answers: judge each that ends, stop when that is enough, rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from unspool.errors import VerifierError
+from unspool.params import DecodingParams
+from unspool.search.best_of import BestOf
+from unspool.search.verifiers.base import Ranking, Verdict, Vote
+from unspool.types import Completion, Event
+
+Ended = Literal["complete", "decided", "budget"]
+
+
+class Answers(Protocol):
+    """Events of n answers to one prompt; `close` stops those that are still being written."""
+
+    def __iter__(self) -> Iterator[Event]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One answer and what became of it."""
+
+    branch: int  # which of the n it was; with the seed it repeats the answer
+    text: str
+    token_ids: tuple[int, ...]
+    completion: Completion | None  # None for an answer that was stopped before its end
+    verdict: Verdict | None  # None where nobody judged it
+    problem: str = ""  # why nobody did
+
+    @property
+    def is_accepted(self) -> bool:
+        return self.verdict is not None and self.verdict.accepted is True
+
+
+@dataclass(frozen=True, slots=True)
+class BestReport:
+    """All answers, the best first: ranked ones, then those that nobody judged."""
+
+    answers: tuple[Judged, ...]
+    votes: tuple[Vote, ...]  # what each result got, the most first; none where nothing was voted on
+    n_tokens: int  # chosen for all answers until it was enough
+    ended: Ended  # complete: all answers ended | decided: the verifier had enough | budget: it was spent
+    seed: int | None
+
+    @property
+    def best(self) -> Judged | None:
+        """The answer that won; None when none ended within the budget."""
+        first = self.answers[0]
+        return first if first.verdict is not None else None
+
+    @property
+    def n_accepted(self) -> int:
+        return sum(answer.is_accepted for answer in self.answers)
+
+    def __str__(self) -> str:
+        return "" if self.best is None else self.best.text
+
+
+def run_best(
+    answers: Answers,
+    prompt: str,
+    spec: BestOf,
+    params: DecodingParams,
+    watch: Callable[[Judged], None] | None = None,
+) -> BestReport:
+    """Judge n answers to a prompt as they end; `params` are those they are written with.
+
+    Answers are judged one at a time in the order in which they end, so the report is the same on every run:
+    whatever a verifier takes, and however far the engine runs ahead meanwhile, an answer that ends later is
+    judged later or not at all. `watch` hears of each answer when it is judged.
+
+    The budget counts tokens that have been told and, of answers that have ended, all that were chosen; what
+    one step adds may pass it. An answer that ends with the token that spends the budget is judged.
+
+    An answer that could not be judged (VerifierError) is ranked behind those that were. When that is so
+    for all that ended, the last of these errors is raised.
+    """
+    run = _Run(prompt, spec, params, watch)
+    ended: Ended = "complete"
+    try:
+        for event in answers:
+            if event.error is not None:
+                continue  # what follows it raises
+            run.hear(event)
+            if spec.early_stop and event.finish_reason is not None and run.n_left and run.ranking.is_decided:
+                ended = "decided"
+                break
+            if spec.budget_tokens is not None and run.n_left and run.n_tokens >= spec.budget_tokens:
+                ended = "budget"
+                break
+    finally:
+        answers.close()
+    return run.report(ended)
+
+
+@dataclass(slots=True)
+class _Run:
+    """What is known while answers come in."""
+
+    prompt: str
+    spec: BestOf
+    params: DecodingParams
+    watch: Callable[[Judged], None] | None
+    events: dict[int, list[Event]] = field(default_factory=dict)  # of each branch
+    judged: dict[int, Judged] = field(default_factory=dict)  # those that have ended, in that order
+    n_told: dict[int, int] = field(default_factory=dict)  # tokens of each branch
+    last_error: VerifierError | None = None
+    seed: int | None = None
+
+    @property
+    def n_left(self) -> int:
+        """Answers that have not ended."""
+        return self.spec.n - len(self.judged)
+
+    @property
+    def n_tokens(self) -> int:
+        return sum(self.n_told.values())
+
+    @property
+    def ranked(self) -> list[tuple[Judged, Verdict]]:
+        return [(each, each.verdict) for each in self.judged.values() if each.verdict is not None]
+
+    @property
+    def ranking(self) -> Ranking:
+        return self.spec.verifier.rank([verdict for _, verdict in self.ranked], self.n_left)
+
+    def hear(self, event: Event) -> None:
+        branch = event.branch
+        self.events.setdefault(branch, []).append(event)
+        self.n_told[branch] = self.n_told.get(branch, 0) + len(event.token_ids)
+        if event.finish_reason is None:
+            return
+        completion = Completion.of(self.events[branch], self.params)
+        self.n_told[branch] = _n_chosen(completion)
+        self.seed = completion.seed if self.seed is None else self.seed
+        self.judged[branch] = answer = self._judge(branch, completion)
+        if self.watch is not None:
+            self.watch(answer)
+
+    def report(self, ended: Ended) -> BestReport:
+        ranked = self.ranked
+        if self.last_error is not None and not ranked:
+            raise self.last_error
+        ranking = self.ranking
+        best_first = [ranked[index][0] for index in ranking.order]
+        rest = [each for each in self.judged.values() if each.verdict is None]
+        rest += [self._stopped(branch, ended) for branch in range(self.spec.n) if branch not in self.judged]
+        return BestReport((*best_first, *rest), ranking.votes, self.n_tokens, ended, self.seed)
+
+    def _judge(self, branch: int, completion: Completion) -> Judged:
+        text, ids = completion.text, completion.token_ids
+        try:
+            verdict = self.spec.verifier(self.prompt, completion)
+        except VerifierError as error:
+            self.last_error = error
+            return Judged(branch, text, ids, completion, None, str(error))
+        return Judged(branch, text, ids, completion, verdict)
+
+    def _stopped(self, branch: int, ended: Ended) -> Judged:
+        events: Sequence[Event] = self.events.get(branch, ())
+        text = "".join(event.text for event in events)
+        ids = tuple(token_id for event in events for token_id in event.token_ids)
+        why = "the budget was spent" if ended == "budget" else "stopped: the others were enough"
+        return Judged(branch, text, ids, None, None, why)
+
+
+def _n_chosen(completion: Completion) -> int:
+    """Tokens that were chosen for an answer, those that were cut from its end too."""
+    n_after_first = completion.usage.decoded_tokens
+    has_first = (
+        n_after_first or completion.token_ids or completion.finish_reason in ("stop", "length", "loop")
+    )
+    return n_after_first + 1 if has_first else 0

@@ -1,0 +1,1 @@
+"""What judges an answer: `base` has the protocol, `registry` finds verifiers by name, each has a file."""

@@ -1,0 +1,82 @@
+"""Log-probabilities as verifiers: which answer the model itself finds likeliest.
+
+Sums favour short answers, means long ones; Wu et al. 2016 (arXiv 1609.08144) is in between. All count the
+tokens that stay in the answer: the one that ended it is among them with `include_stop` only. An empty answer
+has nothing to go by and comes last.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from unspool.errors import BadRequest
+from unspool.search.verifiers.base import Alone, Verdict, reaches
+from unspool.types import Completion
+
+
+@dataclass(frozen=True, slots=True)
+class _Logprob(Alone):
+    accept_at: float | None = None  # accept an answer with at least this score
+    final: bool = False  # among the survivors of the last stage, and not the model's own
+
+    @property
+    def needs_logprobs(self) -> bool:
+        return True
+
+    def __call__(self, prompt: str, completion: Completion) -> Verdict:
+        n_tokens = len(completion.token_ids)
+        if n_tokens == 0:
+            return Verdict(-math.inf, reaches(-math.inf, self.accept_at), detail="the answer is empty")
+        total = sum_logprob(completion, final=self.final)
+        score = total / self._length(n_tokens)
+        return Verdict(score, reaches(score, self.accept_at), detail=f"{total:.3f} over {n_tokens} tokens")
+
+    def _length(self, n_tokens: int) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class SumLogprob(_Logprob):
+    """The log-probability of the whole answer."""
+
+    def _length(self, n_tokens: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeanLogprob(_Logprob):
+    """The log-probability of a token of the answer, on average."""
+
+    def _length(self, n_tokens: int) -> float:
+        return float(n_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class NormalisedLogprob(_Logprob):
+    """The sum over a norm of the length L, as beams have it: `gnmt` ((5 + L) / 6)^alpha, `power` L^alpha."""
+
+    norm: Literal["gnmt", "power"] = "gnmt"
+    alpha: float = 0.6
+
+    def __post_init__(self) -> None:
+        if self.norm not in ("gnmt", "power"):
+            raise BadRequest(f"norm must be 'gnmt' or 'power', got {self.norm!r}", code="bad_verifier")
+
+    def _length(self, n_tokens: int) -> float:
+        base = float(n_tokens) if self.norm == "power" else (5.0 + n_tokens) / 6.0
+        return float(base**self.alpha)
+
+
+def sum_logprob(completion: Completion, *, final: bool = False) -> float:
+    """Natural log of the answer's probability. Raises BadRequest for one without log-probabilities."""
+    if len(completion.logprobs) != len(completion.token_ids):
+        raise BadRequest(
+            "the answer has no log-probabilities to judge by; ask for them with logprobs=0",
+            code="no_logprobs",
+        )
+    tokens = [entry.token for entry in completion.logprobs]
+    if not final:
+        return math.fsum(token.logprob for token in tokens)
+    return math.fsum(token.logprob_final for token in tokens if token.logprob_final is not None)

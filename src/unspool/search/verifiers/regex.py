@@ -1,0 +1,56 @@
+"""A regular expression that an answer must have a match of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from unspool.errors import BadRequest, brief
+from unspool.search.verifiers.base import Alone, Verdict
+from unspool.types import Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Regex(Alone):
+    """Accepts an answer with a match; the last match is what it answers.
+
+    Python's `re`, so a pattern such as (a+)+$ may take very long on a text made for it. The answer is the
+    group called `answer`, else the first group, else the match, without spaces at its ends.
+    """
+
+    pattern: str
+    whole: bool = False  # the pattern must match the whole text, spaces at its ends left out
+    ignore_case: bool = False
+    _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            compiled = re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
+        except (re.error, TypeError, RecursionError, OverflowError) as error:
+            raise BadRequest(
+                f"{brief(self.pattern)} is no regular expression: {error}", code="bad_verifier"
+            ) from None
+        object.__setattr__(self, "_compiled", compiled)
+
+    def __call__(self, prompt: str, completion: Completion) -> Verdict:
+        match = self._match(completion.text)
+        if match is None:
+            return Verdict(0.0, False, detail="no match")
+        answer = _answer_of(match)
+        return Verdict(1.0, True, answer, f"matches {brief(match.group())}")
+
+    def _match(self, text: str) -> re.Match[str] | None:
+        if self.whole:
+            return self._compiled.fullmatch(text.strip())
+        last = None
+        for match in self._compiled.finditer(text):
+            last = match
+        return last
+
+
+def _answer_of(match: re.Match[str]) -> str:
+    groups = match.groupdict()
+    if groups.get("answer") is not None:
+        return str(groups["answer"]).strip()
+    found = match.group(1) if match.re.groups else None
+    return (match.group() if found is None else found).strip()
