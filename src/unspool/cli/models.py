@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any
 
 import typer
 
 from unspool.cli.table import print_table
+from unspool.cli.text import write_json
 from unspool.errors import BadRequest, ModelNotFound
 
 app = typer.Typer(help="List, pull, show and remove models.", no_args_is_help=True)
@@ -36,7 +36,7 @@ def list_models(as_json: AsJson = False) -> None:
         for model in CATALOGUE.values()
     ]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        write_json(rows, indent=2)
         return
     table = [("NAME", "SIZE", "LICENCE", "INSTALLED", "WHAT")]
     for row in rows:
@@ -80,7 +80,7 @@ def show(
 
     facts = describe(model)
     if as_json:
-        print(json.dumps(facts, indent=2))
+        write_json(facts, indent=2)
         return
     print_table([(_label(name), _shown(name, value)) for name, value in facts.items()])
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from unspool.cli.param_words import DEFAULTS, meanings, shown
 from unspool.cli.table import print_table
+from unspool.cli.text import write_json
 from unspool.cli.typed import option
 from unspool.errors import BadRequest, nearest
 from unspool.params import RANGES
@@ -23,7 +23,7 @@ def show_params(
     """Every decoding parameter: each is an option of `run` and `chat`, and a name for /set and profiles."""
     wanted = [_known(name) for name in names] if names else list(DEFAULTS)
     if as_json:
-        print(json.dumps([_facts(name) for name in wanted], indent=2, ensure_ascii=False))
+        write_json([_facts(name) for name in wanted], indent=2)
         return
     rows = [("OPTION", "DEFAULT", "MEANING")]
     rows += [(option(name), shown(DEFAULTS[name]), meanings().get(name, "")) for name in wanted]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unspool.cli.param_words import DEFAULTS, shown
 from unspool.cli.table import print_table
+from unspool.cli.text import write_json
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def list_profiles(as_json: AsJson = False) -> None:
             row |= {"ready": not _unmet(profile), "description": profile.description}
         rows.append(row | {"path": str(path)})
     if as_json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        write_json(rows, indent=2)
         return
     table = [("NAME", "FROM", "READY", "WHAT FOR")]
     for row in rows:
@@ -59,7 +59,7 @@ def show(
     profile = load_profile(name)
     params = params_of(profile)
     if as_json:
-        print(json.dumps(_facts(profile), indent=2, ensure_ascii=False))
+        write_json(_facts(profile), indent=2)
         return
     print(f"{profile.name}: {profile.description}")
     print("" if profile.is_shipped else f"{profile.path}\n")
@@ -98,7 +98,7 @@ def check(
             for path, found in findings.items()
             for f in found
         ]
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        write_json(rows, indent=2)
     else:
         for path, found in findings.items():
             for line in [str(finding) for finding in found] or ["ok"]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,7 @@ from unspool.cli import options
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads
-from unspool.cli.text import checked, decoded, write
+from unspool.cli.text import checked, decoded, write, write_json
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
 
@@ -144,4 +143,4 @@ def print_json(events: Iterable[Event], asked: dict[str, Any], decoding: Decodin
         "usage": usage_dict(last.usage),
     }
     how = {"profile": decoding.profile_label, "params": decoding.params.to_dict()}
-    print(json.dumps(asked | answer | reports_of(heard, decoding.params) | how, ensure_ascii=False))
+    write_json(asked | answer | reports_of(heard, decoding.params) | how)
