@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
+from searching import PROMPT, answers_of, found, logprobs_after, params
 from toy_engine import LETTERS, make_engine
 
 from unspool.errors import BadRequest
-from unspool.params import DecodingParams
-from unspool.runners.toy import ToyRunner
 from unspool.search.beam import Beam
 from unspool.search.length_norm import LengthNorm
 from unspool.types import Request
 
-PROMPT = (1, 2, 3)
 EOS = 0
-
-
-def params(**changes):
-    return DecodingParams(**{"max_tokens": 6, "logprobs": 0, **changes})
-
-
-def answers_of(search, prompt=PROMPT, asked=None, **settings):
-    """{rank: events} of one request alone."""
-    engine = make_engine(**{"n_pages": 64, **settings})
-    engine.add(Request(tuple(prompt), asked or params()), search)
-    heard: dict[int, list] = {}
-    while not engine.is_idle:
-        for event in engine.step():
-            heard.setdefault(event.branch, []).append(event)
-        engine.check()
-    return heard
-
-
-def found(search, **more):
-    """[(token ids with the end, score)] of the answers, best first."""
-    heard = answers_of(search, asked=params(include_stop=True, **more.pop("asked", {})), **more)
-    return [
-        (tuple(i for event in events for i in event.token_ids), events[-1].score)
-        for _, events in sorted(heard.items())
-    ]
-
-
-def logprobs_after(token_ids):
-    z = ToyRunner().logits_of(list(token_ids)).astype(np.float64)
-    return z - z.max() - np.log(np.exp(z - z.max()).sum())
 
 
 def written_out(width, norm, early_stopping, n_max, n_best, n_eos=1):

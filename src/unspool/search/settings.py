@@ -1,0 +1,52 @@
+"""Checks of what searches are told. Each raises BadRequest with the value, the range and the way out."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Literal, TypeAlias
+
+from unspool.errors import BadRequest, brief
+from unspool.param_conflicts import STAGES, TEMPERATURES, TRUNCATION, is_on
+from unspool.params import DecodingParams
+
+EarlyStopping: TypeAlias = bool | Literal["never", "exact"]
+
+
+def check_whole(name: str, value: Any, most: int, way_out: str) -> None:
+    """A whole number in [1, most]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or not 1 <= int(value) <= most:
+        raise BadRequest(
+            f"{name} must be a whole number in [1, {most}], got {brief(value)}; {way_out}", code=f"bad_{name}"
+        )
+
+
+def check_number(name: str, value: Any, low: float, high: float, way_out: str) -> None:
+    """A number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not low <= float(value) <= high:
+        raise BadRequest(
+            f"{name} must be a number in [{low:g}, {high:g}], got {brief(value)}; {way_out}",
+            code=f"bad_{name}",
+        )
+
+
+def check_early_stopping(value: Any) -> None:
+    if not isinstance(value, bool) and value not in ("never", "exact"):
+        raise BadRequest(
+            f"early_stopping must be True, False, 'never' or 'exact', got {brief(value)}; "
+            "'exact' never loses an answer",
+            code="bad_early_stopping",
+        )
+
+
+def refuse_drawing(params: DecodingParams, what: str) -> None:
+    """Refuse parameters that only a draw gives a meaning to."""
+    if params.is_greedy:
+        return
+    for stage in (*TEMPERATURES, *TRUNCATION, "mirostat", "adaptive"):
+        if is_on(stage, params):
+            name = STAGES[stage][0]
+            raise BadRequest(
+                f"{name}={brief(getattr(params, name))} has no meaning in {what}, which draws nothing; "
+                "leave it out, or sample",
+                code="conflicting_parameters",
+            )

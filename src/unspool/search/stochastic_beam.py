@@ -1,0 +1,124 @@
+"""Stochastic beam search: k texts drawn without replacement. (Kool et al. 2019, arXiv 1903.06059)
+
+Every text has its log-probability perturbed by Gumbel noise, and the k largest are a sample without
+replacement. The perturbed values are found from the top down: the largest among the continuations of a
+hypothesis is the hypothesis' own, and the others follow given that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from unspool.params import DecodingParams
+from unspool.rng import Noise
+from unspool.search.base import Advance
+from unspool.search.beam import MOST_BEAMS
+from unspool.search.hypotheses import Hypothesis, grow
+from unspool.search.ranking import Choices, Continuation, in_order
+from unspool.search.settings import check_whole
+from unspool.types import F64, Answer, Chosen, Complete, Drop, Move, Processed, Row
+
+NOISE: Final = "stochastic_beam"
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticState:
+    """Hypotheses by perturbed log-probability, the largest first; at most k of both kinds together."""
+
+    live: tuple[Hypothesis, ...]
+    ended: tuple[Hypothesis, ...] = ()
+    n_born: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StochasticBeam:
+    """k different texts, drawn as if one after the other without putting any back. k = 1 is sampling.
+
+    All parameters have their meaning: temperature and truncation make the distribution that is drawn from. An
+    answer's score is its log-probability in it; answers come in the order in which they were drawn.
+    """
+
+    k: int = 4
+
+    n_first: ClassVar[int] = 1
+    forks_later: ClassVar[bool] = True
+    wants_candidates: ClassVar[bool] = True
+    is_ranked: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole("k", self.k, MOST_BEAMS, "1 is plain sampling")
+
+    @property
+    def n_answers(self) -> int:
+        return self.k
+
+    @property
+    def max_branches(self) -> int:
+        return self.k
+
+    def check(self, params: DecodingParams) -> None:
+        """Every parameter has a meaning here; at temperature 0 the k are the likeliest texts of a beam."""
+
+    def start(self) -> StochasticState:
+        return StochasticState(live=(Hypothesis(0),))
+
+    def standing(self, state: StochasticState) -> tuple[tuple[int, float], ...]:
+        both = sorted([*state.ended, *state.live], key=lambda h: -h.rank_value)
+        return tuple((h.branch, h.logprob) for h in both)
+
+    def advance(
+        self, state: StochasticState, rows: Sequence[Row], processed: Sequence[Processed]
+    ) -> Advance[StochasticState]:
+        parents = {h.branch: h for h in state.live}
+        choices = [
+            _perturbed(row, p, parents[row.branch], is_first=row.position == row.n_prompt)
+            for row, p in zip(rows, processed, strict=True)
+        ]
+        ended, chosen = list(state.ended), list[Continuation]()
+        for continuation in in_order(choices, self.k):
+            # An ended text keeps its place until k continuations and ended ones stand before it.
+            if len(chosen) + sum(h.rank_value >= continuation.rank_value for h in ended) >= self.k:
+                break
+            chosen.append(continuation)
+        ended = sorted(ended, key=lambda h: -h.rank_value)[: self.k - len(chosen)]
+
+        moves: list[Move] = [Drop(h.branch) for h in state.ended if h not in ended]
+        n_born, going_on = state.n_born, list[Continuation]()
+        for c in chosen:
+            if not c.row.ends_with(c.token_id):
+                going_on.append(c)
+                continue
+            logprob = parents[c.row.branch].logprob + c.logprob
+            moves.append(Complete(c.row.branch, n_born, Chosen(c.token_id)))
+            ended.append(Hypothesis(n_born, logprob, c.rank_value, score=logprob))
+            n_born += 1
+        ended.sort(key=lambda h: -h.rank_value)
+        live, growing = grow(rows, going_on, parents, n_born)
+        moves += growing
+        if not live:
+            moves += [Answer(h.branch, h.score) for h in ended]
+        return Advance(StochasticState(tuple(live), tuple(ended), n_born + len(live)), tuple(moves))
+
+
+def _perturbed(row: Row, processed: Processed, parent: Hypothesis, *, is_first: bool) -> Choices:
+    """The tokens after a branch, ranked by perturbed log-probabilities whose largest is the branch's own."""
+    plain = Choices.of(row, processed, parent.logprob)
+    noise = Noise(row.seed, row.branch, row.position, NOISE)
+    free: F64 = plain.rank_values + noise.gumbel(plain.token_ids)
+    if is_first:  # the prompt's own perturbed value is whatever the largest of these is
+        return Choices(row, plain.token_ids, plain.logprobs, free)
+    return Choices(row, plain.token_ids, plain.logprobs, conditioned(free, parent.rank_value))
+
+
+def conditioned(free: F64, largest: float) -> F64:
+    """Gumbel values (n,) given that their largest is `largest`: -ln(e^-largest - e^-max + e^-free), in a form
+    that neither overflows nor cancels (appendix B.3 of the paper)."""
+    with np.errstate(divide="ignore"):
+        v = largest - free + np.log1p(-np.exp(free - free.max()))
+    result: F64 = largest - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))
+    result[free.argmax()] = largest  # v is -inf there, and so it is to the last bit
+    return result

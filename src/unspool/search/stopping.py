@@ -1,0 +1,43 @@
+"""When a beam search is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from unspool.search.hypotheses import Hypothesis
+from unspool.search.length_norm import LengthNorm
+from unspool.search.settings import EarlyStopping
+
+
+class Rule(Protocol):
+    """The settings that decide it."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def early_stopping(self) -> EarlyStopping: ...
+
+
+def is_over(
+    rule: Rule,
+    ended: Sequence[Hypothesis],
+    live_logprobs: Sequence[float],
+    n_tokens: int,
+    n_most: int,
+    norm: LengthNorm,
+) -> bool:
+    """Whether hypotheses of n_tokens tokens, the best first, are no longer worth following to n_most."""
+    if not live_logprobs:
+        return True
+    if len(ended) < rule.width:
+        return False
+    if rule.early_stopping is True:
+        return True
+    worst, n_most = ended[-1].score, max(n_most, n_tokens)
+    if rule.early_stopping == "exact":
+        return all(norm.best(logprob, n_tokens, n_most) <= worst for logprob in live_logprobs)
+    is_longest = rule.early_stopping == "never" and rule.alpha > 0
+    return live_logprobs[0] / norm(n_most if is_longest else n_tokens) <= worst
