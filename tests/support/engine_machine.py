@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from machine_requests import Sizes, random_request
 
 from unspool.engine.engine import Engine
-from unspool.engine.task import Phase
+from unspool.engine.limits import Limits
 from unspool.errors import CapacityError
-from unspool.kv.session_file import Session
-from unspool.params import DecodingParams
+from unspool.search.base import Search
 from unspool.types import Event, Request
 
 
@@ -19,191 +22,258 @@ class Answer:
     text: str = ""
     token_ids: tuple = ()
     logprobs: tuple = ()
+    trace: tuple = ()
     prompt_logprobs: tuple = ()
     finish_reason: str | None = None
     stop: object = None
+    score: float | None = None
+    error: str | None = None
 
     def hear(self, event: Event) -> None:
         assert self.finish_reason is None, "an event after the last one"
         self.text += event.text
         self.token_ids += event.token_ids
         self.logprobs += event.logprobs
-        self.prompt_logprobs += event.prompt_logprobs or ()
-        self.finish_reason, self.stop = event.finish_reason, event.stop
-
-    @property
-    def whole(self) -> tuple:
-        return self.text, self.token_ids, self.logprobs, self.finish_reason, self.stop
+        self.trace += event.trace
+        self.prompt_logprobs += event.prompt_logprobs
+        self.finish_reason, self.stop, self.score = event.finish_reason, event.stop, event.score
+        self.error = None if event.error is None else str(event.error)
 
 
 @dataclass
 class Asked:
     request: Request
+    search: Search | None = None
     answers: dict[int, Answer] = field(default_factory=dict)
     is_cancelled: bool = False
 
     def hear(self, event: Event) -> None:
         self.answers.setdefault(event.branch, Answer()).hear(event)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was ended from outside, cancelled or late."""
+        if self.search is not None and self.search.is_ranked and self.request.params.deadline_s is not None:
+            return True  # it may have been: hypotheses that had ended by then keep their own reasons
+        reasons = {answer.finish_reason for answer in self.answers.values()}
+        return self.is_cancelled or "deadline" in reasons
 
-def answers_of(engine: Engine, request: Request) -> dict[int, Answer]:
-    """A request on an engine of its own, to its end."""
-    asked = Asked(request)
-    engine.add(request)
-    while not engine.is_idle:
-        for event in engine.step():
-            asked.hear(event)
-    return asked.answers
+
+class Flaky:
+    """A runner whose next pass fails when it is told to, before or after everything is written, and whose
+    clock moves on as it runs."""
+
+    def __init__(self, runner) -> None:
+        self._runner = runner
+        self.fails: str | None = None
+        self.now_s = 0.0
+
+    def __getattr__(self, name):
+        return getattr(self._runner, name)
+
+    def forward(self, plan):
+        self.now_s += 0.25
+        fails, self.fails = self.fails, None
+        if fails != "after":
+            self._fail_if(fails is not None)
+        logits = self._runner.forward(plan)
+        self._fail_if(fails == "after")
+        return logits
+
+    def copy_page(self, source, target):
+        if self.fails == "copy":  # one made before the pass: for who takes a part of a page
+            self.fails = None
+            self._fail_if(True)
+        self._runner.copy_page(source, target)
+
+    def _fail_if(self, fails: bool) -> None:
+        if fails:
+            raise ZeroDivisionError("told to")
 
 
 class Machine:
-    """Draws from `rng` what to do next. `alone` makes the engine that a request is compared on."""
+    """Draws from `rng` what to do next. `make_runner(n_pages)` makes one that holds that many."""
 
-    def __init__(self, rng, engine: Engine, alone, n_vocab: int, n_prompt_max: int, n_new_max: int) -> None:
-        self.rng, self.engine, self.alone = rng, engine, alone
-        self.n_vocab, self.n_prompt_max, self.n_new_max = n_vocab, n_prompt_max, n_new_max
+    def __init__(self, rng, make_runner, vocabulary, sizes: Sizes, n_pages: int, limits: Limits) -> None:
+        self.rng, self.sizes = rng, sizes
+        self.runner = Flaky(make_runner(n_pages))
+        self.engine = Engine(self.runner, vocabulary, limits=limits, clock=lambda: self.runner.now_s)
+        self._make_alone = lambda: Engine(make_runner(None), vocabulary, clock=lambda: 0.0)
         self.in_flight: dict[int, Asked] = {}
         self.ended: list[Asked] = []
         self.texts: list[list[int]] = []
-        self.sessions: list[Session] = []
-        self.n_preempted = self.n_cached = self.n_refused = self.n_saved = self.n_loaded = 0
+        self.sessions: list = []
+        self.n_steps = 0
+        self.seen: Counter = Counter()
 
-    def run(self, n_actions: int) -> None:
-        actions = (
-            [self.add] * 3
-            + [self.step] * 8
-            + [self.cancel, self.preempt, self.reprioritise, self.evict]
-            + [self.save, self.load]
-        )
-        for _ in range(n_actions):
+    def run(self, n_steps: int) -> None:
+        """So many steps of the engine, and whatever else comes between them; then all to their ends."""
+        actions = [self.add] * 3 + [self.step] * 8
+        actions += [self.cancel, self.preempt, self.reprioritise, self.evict, self.wait, self.fail]
+        actions += [self.save, self.load]
+        while self.n_steps < n_steps:
             actions[self.rng.integers(len(actions))]()
             self.engine.check()
+        self.runner.fails = None
+        n_left = 100_000
         while not self.engine.is_idle:
             self.step()
             self.engine.check()
+            n_left -= 1
+            assert n_left, "the engine does not come to an end"
 
     def add(self) -> None:
         if len(self.in_flight) > 12:
             return
-        request = Request(
-            self.prompt(),
-            self.params(),
-            n=int(self.rng.choice([1, 1, 2, 3])),
-            priority=int(self.rng.integers(-1, 2)),
-            salt=str(self.rng.integers(2)) if self.rng.random() < 0.3 else None,
-            use_cache=bool(self.rng.random() < 0.9),
-        )
+        request, search = random_request(self.rng, self.sizes, self.prompt())
         try:
-            self.in_flight[self.engine.add(request)] = Asked(request)
+            self.in_flight[self.engine.add(request, search)] = Asked(request, search)
         except CapacityError:
-            self.n_refused += 1
+            self.seen["refused"] += 1
 
     def prompt(self) -> tuple[int, ...]:
         """Often the beginning of a text that was there before, with something new behind it."""
-        rng = self.rng
+        rng, sizes = self.rng, self.sizes
         known = list(self.texts[rng.integers(len(self.texts))]) if self.texts and rng.random() < 0.7 else []
         known = known[: rng.integers(len(known) + 1)]
-        n_new = int(rng.integers(1, self.n_prompt_max // 2 + 1))
-        ids = (known + rng.integers(1, self.n_vocab, n_new).tolist())[: self.n_prompt_max]
+        n_new = int(rng.integers(1, sizes.n_prompt // 2 + 1))
+        ids = (known + rng.integers(1, sizes.n_vocab, n_new).tolist())[: sizes.n_prompt]
         self.texts.append(ids)
         return tuple(ids)
 
-    def params(self) -> DecodingParams:
-        rng = self.rng
-        n_max = int(rng.integers(1, self.n_new_max + 1))
-        return DecodingParams(
-            temperature=float(rng.choice([0, 0.7, 1.5])),
-            top_k=int(rng.choice([0, 3])),
-            seed=int(rng.integers(2**63)),
-            repetition_penalty=float(rng.choice([1, 1.3])),
-            presence_penalty=float(rng.choice([0, 0.5])),
-            min_tokens=int(rng.integers(n_max + 1)) if rng.random() < 0.3 else 0,
-            max_tokens=n_max,
-            stop=("ba", "aab") if rng.random() < 0.3 else (),
-            ignore_eos=bool(rng.random() < 0.5),
-            logprobs=int(rng.integers(3)) if rng.random() < 0.5 else None,
-            prompt_logprobs=1 if rng.random() < 0.15 else None,
-        )
-
     def step(self) -> None:
-        self.hear(self.engine.step())
+        was_told_to_fail = self.runner.fails
+        self.n_steps += not self.engine.is_idle
+        try:
+            self.hear(self.engine.step())
+        except ZeroDivisionError:
+            self.seen[f"failed {was_told_to_fail}"] += 1
+        if self.runner.fails == "copy":  # no copy was due
+            self.runner.fails = None
+
+    def fail(self) -> None:
+        """The next pass fails; the step after it does the same again."""
+        self.runner.fails = str(self.rng.choice(["before", "after", "copy"]))
+
+    def wait(self) -> None:
+        self.runner.now_s += float(self.rng.integers(4))
 
     def cancel(self) -> None:
-        if self.in_flight:
-            request_id = int(self.rng.choice(list(self.in_flight)))
-            self.in_flight[request_id].is_cancelled = True
-            self.hear(self.engine.cancel(request_id))
+        if request_id := self.someone():
+            self.seen[f"cancelled {self.engine._tasks[request_id[0]].phase.value}"] += 1
+            self.in_flight[request_id[0]].is_cancelled = True
+            self.hear(self.engine.cancel(*request_id))
 
     def preempt(self) -> None:
         scheduler = self.engine._scheduler
         able = [t for t in scheduler._running if not scheduler._is_safe(t)]
         if able:
             scheduler._preempt(able[self.rng.integers(len(able))])
-            self.n_preempted += 1
 
     def reprioritise(self) -> None:
-        if self.in_flight:
-            request_id = int(self.rng.choice(list(self.in_flight)))
-            self.engine.set_priority(request_id, int(self.rng.integers(-2, 3)))
+        if request_id := self.someone():
+            self.engine.set_priority(*request_id, int(self.rng.integers(-2, 3)))
 
     def evict(self) -> None:
         self.engine.storage.tree.evict(int(self.rng.integers(4)))
 
     def save(self) -> None:
-        """Keep a session of a text that is known, or of a request in flight as far as it is."""
-        rng, sessions = self.rng, self.engine.sessions
-        if self.in_flight and rng.random() < 0.5:
-            request_id = int(rng.choice(list(self.in_flight)))
-            branch = int(rng.choice(list(self.engine._tasks[request_id].branches)))
-            self.sessions.append(sessions.read_request(request_id, branch=branch))
+        """Of a request in flight, or of any text."""
+        request_id = self.someone()
+        if request_id and self.rng.random() < 0.5:
+            branches = list(self.engine._tasks[request_id[0]].branches)
+            branch = branches[self.rng.integers(len(branches))]
+            session = self.engine.sessions.read_request(request_id[0], branch=branch)
         elif self.texts:
-            self.sessions.append(sessions.read(self.texts[rng.integers(len(self.texts))]))
-        self.n_saved += bool(self.sessions) and self.sessions[-1].n_tokens > 0
-        del self.sessions[:-6]
+            session = self.engine.sessions.read(self.texts[self.rng.integers(len(self.texts))])
+        else:
+            return
+        if session.n_tokens:
+            self.sessions = [*self.sessions[-3:], session]
+            self.seen["saved"] += 1
 
     def load(self) -> None:
-        """Bring back a session, most often long after its pages are gone."""
         if self.sessions:
             session = self.sessions[self.rng.integers(len(self.sessions))]
             salt = str(self.rng.integers(2)) if self.rng.random() < 0.3 else None
             try:
                 self.engine.sessions.restore(session, salt=salt)
-            except CapacityError:
-                self.n_refused += 1
-            else:
-                assert self.engine.sessions.n_known(session.token_ids.tolist(), salt=salt) == session.n_tokens
-                self.n_loaded += session.n_tokens > 0
+            except (CapacityError, ZeroDivisionError) as error:  # too many pages are in use; told to fail
+                self.seen[f"not loaded {type(error).__name__}"] += 1
+                return
+            n_known = self.engine.sessions.n_known(session.token_ids.tolist(), salt=salt)
+            assert n_known == session.n_tokens
+            self.texts.append(session.token_ids.tolist())
+            self.seen["loaded"] += 1
+
+    def someone(self) -> tuple[int, ...]:
+        """The id of a request in flight, if there is one."""
+        return (int(self.rng.choice(list(self.in_flight))),) if self.in_flight else ()
 
     def hear(self, events) -> None:
         for event in events:
             asked = self.in_flight[event.request_id]
             asked.hear(event)
+            self.seen[str(event.finish_reason)] += 1
             if event.usage is not None:
-                self.n_cached += event.usage.cached_tokens
-                self.n_preempted += event.usage.n_preempted
-            task = self.engine._tasks.get(event.request_id)
-            if task is None or task.phase is Phase.DONE:
-                ended = all(a.finish_reason for a in asked.answers.values())
-                if ended and len(asked.answers) == asked.request.n:
-                    self.ended.append(self.in_flight.pop(event.request_id))
-                    self.texts += [
-                        list(asked.request.prompt_ids + a.token_ids) for a in asked.answers.values()
-                    ]
-                    del self.texts[:-40]
+                self.seen["cached tokens"] += event.usage.cached_tokens
+                self.seen["preempted"] += event.usage.n_preempted
+                assert event.usage.n_preempted <= self.engine._scheduler.limits.n_preemptions
+        for request_id in [i for i in self.in_flight if i not in self.engine._tasks]:
+            asked = self.in_flight.pop(request_id)
+            self.ended.append(asked)
+            self.seen[type(asked.search).__name__] += 1
+            self.texts += [list(asked.request.prompt_ids + a.token_ids) for a in asked.answers.values()]
+            del self.texts[:-40]
 
     def compare(self) -> int:
         """Every ended request with the same request alone; how many there were."""
         assert not self.in_flight
         for asked in self.ended:
-            expected = answers_of(self.alone(), asked.request)
-            assert asked.answers.keys() == expected.keys()
+            expected = self.alone(asked.request, asked.search)
+            if not asked.is_cut:
+                assert asked.answers == expected
+                continue
+            if asked.search is not None and asked.search.is_ranked:
+                continue  # what stood best when it was cut need not be what is best in the end
             for branch, answer in asked.answers.items():
-                if not asked.is_cancelled or answer.finish_reason != "cancelled":
-                    assert answer.whole == expected[branch].whole
-                    assert answer.prompt_logprobs == expected[branch].prompt_logprobs or branch
-                else:  # what it has is what it would have had, but for what a stop string would have cut
-                    n = min(len(answer.token_ids), len(expected[branch].token_ids))
-                    assert n == len(answer.token_ids) or asked.request.params.stop
-                    assert expected[branch].token_ids[:n] == answer.token_ids[:n]
-                    assert expected[branch].logprobs[:n] == answer.logprobs[:n]
+                _assert_begins(answer, expected.get(branch, Answer()), asked.request.params)
         return len(self.ended)
+
+    def alone(self, request: Request, search: Search | None) -> dict[int, Answer]:
+        """A request on an engine of its own, to its end."""
+        engine = self._make_alone()
+        asked = Asked(request)
+        engine.add(replace(request, params=request.params.replace(deadline_s=None)), search)
+        while not engine.is_idle:
+            for event in engine.step():
+                asked.hear(event)
+        return asked.answers
+
+
+def _assert_begins(answer: Answer, expected: Answer, params) -> None:
+    """A branch that was cut has what it would have had, but for what a stop would have taken off."""
+    if answer.finish_reason not in ("cancelled", "deadline"):
+        assert answer == expected or answer.finish_reason is None  # the latter was dropped
+    n = min(len(answer.token_ids), len(expected.token_ids))
+    assert n == len(answer.token_ids) or params.stop or params.stop_regex
+    assert expected.token_ids[:n] == answer.token_ids[:n]
+    for had, has in ((expected.logprobs, answer.logprobs), (expected.trace, answer.trace)):
+        assert all(a == b for a, b in zip(had, has, strict=False))
+    assert answer.prompt_logprobs in ((), expected.prompt_logprobs)
+
+
+def run_machines(seeds, n_steps: int, make) -> Counter:
+    """A machine for each seed, `make(rng)`, of about n_steps together; what they have seen."""
+    seen: Counter = Counter()
+    for seed in seeds:
+        machine = make(np.random.default_rng(seed))
+        try:
+            machine.run(-(-n_steps // len(seeds)))
+            assert machine.engine.pool.n_live == 0
+            seen["compared"] += machine.compare()
+        except BaseException as error:
+            raise AssertionError(f"the machine of seed {seed}, after {machine.n_steps} steps") from error
+        seen["steps"] += machine.n_steps
+        seen += machine.seen
+    return seen

@@ -81,7 +81,6 @@ class Engine:
         """
         self._require_open()
         self._check_prompt(request)
-        self._check_n(request.n)
         n_prompt = len(request.prompt_ids)
         n_room = self.context_length - n_prompt
         if n_room < 1:
@@ -99,6 +98,7 @@ class Engine:
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
         search = self._search_of(request, search)
+        self._check_n(request.n, search)
         n_pages_min, n_pages_max = self._pages_of(n_prompt, n_new_max, search.max_branches)
         if n_pages_min > self.pool.n_pages:
             raise CapacityError(
@@ -219,12 +219,14 @@ class Engine:
         n_each = pages_for(n_prompt + n_new_max - 1, page_size)
         return n_shared + n_branches * (n_each - n_shared), n_branches * n_each
 
-    def _check_n(self, n: int) -> None:
+    def _check_n(self, n: int, search: Search) -> None:
         n_rows = self._scheduler.limits.n_rows
-        if type(n) is not int or not 1 <= n <= n_rows:
+        if type(n) is not int or n < 1:
+            raise BadRequest(f"n must be a whole number, at least 1, got {n!r}", code="bad_n")
+        if search.max_branches > n_rows:
             raise BadRequest(
-                f"n must be a whole number in [1, {n_rows}], got {n!r}; each answer needs a row of the step, "
-                "so ask several times, or give more n_rows",
+                f"{type(search).__name__} may have {search.max_branches} branches at once, each needs a row "
+                f"of the step, and a step has {n_rows}; ask for fewer, or give more n_rows",
                 code="bad_n",
             )
 

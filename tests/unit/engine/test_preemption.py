@@ -10,6 +10,7 @@ from unspool.engine.limits import Limits
 from unspool.errors import BadRequest
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
+from unspool.search.beam import Beam
 from unspool.types import Request
 
 PARAMS = DecodingParams(temperature=1.5, max_tokens=9, ignore_eos=True, seed=1)
@@ -79,9 +80,13 @@ def test_the_forks_of_a_prompt_wait_until_there_are_pages_for_them():
 
 def test_more_answers_than_a_step_has_rows_are_refused():
     engine = engine_of(64, n_rows=4, n_tasks=2)
-    for n in (5, 0, -1, 1.0, True):
-        with pytest.raises(BadRequest, match=r"n must be a whole number in \[1, 4\]"):
+    for n in (0, -1, 1.0, True):
+        with pytest.raises(BadRequest, match="n must be a whole number, at least 1"):
             engine.add(Request((1,), PARAMS, n=n))
+    with pytest.raises(BadRequest, match=r"Sample may have 5 branches at once.* has 4;"):
+        engine.add(Request((1,), PARAMS, n=5))
+    with pytest.raises(BadRequest, match="Beam may have 6 branches at once"):
+        engine.add(Request((1,), PARAMS.replace(temperature=0)), Beam(width=6))
     assert len(run_all(engine, [Request((1,), PARAMS, n=4)])[0]) == 4
 
 
