@@ -28,10 +28,18 @@ void add_op(Program& program, int kind, double a, double b, double c, bool flag,
   program.ops.push_back({(OpKind)kind, a, b, c, flag, ids, values});
 }
 
+// Without conversion: a copy would not outlive this call.
+template <class T>
+Vector<T> array_of(nb::handle object) {
+  Vector<T> array;
+  if (!nb::try_cast(object, array, false)) throw std::invalid_argument("run: type or layout of an array");
+  return array;
+}
+
 template <class T>
 Listed<T> listed(nb::handle ids, nb::handle values) {
-  const auto the_ids = nb::cast<Vector<int32_t>>(ids);
-  const auto the_values = nb::cast<Vector<T>>(values);
+  const auto the_ids = array_of<int32_t>(ids);
+  const auto the_values = array_of<T>(values);
   if (the_ids.size() != the_values.size()) throw std::invalid_argument("run: lengths");
   return {the_ids.data(), the_values.data(), the_ids.size()};
 }
@@ -61,7 +69,7 @@ RowJob job_of(nb::tuple row, float* logits) {
   }
   if (!row[7].is_none()) job.dry = listed<double>(row[7][0], row[7][1]);
   if (!row[8].is_none()) {
-    const auto ids = nb::cast<Vector<int32_t>>(row[8]);
+    const auto ids = array_of<int32_t>(row[8]);
     job.banned_next = {ids.data(), nullptr, ids.size()};
   }
   return job;

@@ -70,6 +70,7 @@ int32_t Survivors::slot_of(int32_t id) {
 
 void Survivors::keep_only(const std::vector<int32_t>& ids) {
   std::vector<Candidate> kept;
+  kept.reserve(ids.size());  // nothing may be thrown while slots are marked
   edit(ids.data(), ids.size(), [&](double z, size_t i) {
     kept.push_back({z, ids[i]});
     return -INFINITY;  // so that an id named twice counts once
@@ -80,6 +81,7 @@ void Survivors::keep_only(const std::vector<int32_t>& ids) {
 
 void Survivors::ban_unless_last(const std::vector<int32_t>& ids) {
   std::vector<Candidate> banned;
+  banned.reserve(ids.size());
   edit(ids.data(), ids.size(), [&](double z, size_t i) {
     banned.push_back({z, ids[i]});
     return -INFINITY;

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unspool import _native
 from unspool.errors import MaskConflict, NoCandidate
 from unspool.history import History
-from unspool.logits import fused
+from unspool.logits import fused, pipeline
 from unspool.logits.choose import choose
 from unspool.logits.orders import PIPELINE
 from unspool.logits.pipeline import process, process_by_stages
@@ -125,6 +125,14 @@ def test_the_models_logits_are_as_before_afterwards():
     ]
     assert None not in fused.process(z, rows)
     assert z.tobytes() == before
+
+
+def test_the_stages_can_be_asked_for_instead(monkeypatch):
+    z, rows = model_like(500, n_rows=2), [row(top_k=4), row(temperature=0)]
+    fast = process(z, rows)
+    monkeypatch.setattr(pipeline, "_FUSED", False)
+    monkeypatch.setattr(fused, "process", None)
+    assert [p.chosen for p in process(z, rows)] == [p.chosen for p in fast]
 
 
 def test_padding_beyond_the_vocabulary_is_not_looked_at():
@@ -238,6 +246,10 @@ def test_an_instruction_set_that_is_not_there_is_refused():
         _native.Sampler(1, "sse9")
 
 
+def line_with(banned_ids):
+    return (_native.Program(False), 0, 0, 0, 0, 0.0, None, None, banned_ids, False)
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -245,6 +257,8 @@ def test_an_instruction_set_that_is_not_there_is_refused():
         lambda s: s.run(np.zeros((1, 0), dtype=np.float32), [None]),
         lambda s: s.run(np.zeros((1, 8), dtype=np.float32), [(_native.Program(False), 1)]),
         lambda s: s.run(np.zeros((1, 16), dtype=np.float32)[:, ::2], [None]),
+        lambda s: s.run(np.zeros((1, 8), dtype=np.float32), [line_with(np.zeros(2, dtype=np.int64))]),
+        lambda s: s.run(np.zeros((1, 8), dtype=np.float32), [line_with(np.zeros(4, dtype=np.int32)[::2])]),
         lambda _: _native.Program(False).add(99, 0, 0, 0, False, [], []),
         lambda _: _native.Program(False).add(1, 0, 0, 0, False, [1], [1.0, 2.0]),
     ],
