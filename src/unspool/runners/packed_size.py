@@ -1,0 +1,69 @@
+"""How many bytes the native runner's weights take, from what a file says of its tensors: `plan_layout` in
+csrc/repack.cpp, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from unspool.models.graph import Embed, Graph, Linear
+from unspool.models.weights.base import Encoding, WeightSource
+
+_TILE: Final = 16  # kTile: output rows
+_GROUP: Final = 32  # kGroup: inputs
+_PER_SUPER: Final = 8  # groups that share the upper scale of a two-level kind
+
+
+class _Packing(NamedTuple):
+    bits: int  # of a quant
+    group: int  # inputs per scale
+    two_level: bool
+    has_min: bool
+
+
+_PACKINGS: Final[Mapping[Encoding, _Packing]] = MappingProxyType(
+    {
+        Encoding.Q4_0: _Packing(4, 32, False, False),
+        Encoding.Q4_1: _Packing(4, 32, False, True),
+        Encoding.Q5_0: _Packing(8, 32, False, False),
+        Encoding.Q5_1: _Packing(8, 32, False, True),
+        Encoding.Q8_0: _Packing(8, 32, False, False),
+        Encoding.IQ4_NL: _Packing(8, 32, False, False),
+        Encoding.Q2_K: _Packing(4, 16, True, True),
+        Encoding.Q3_K: _Packing(4, 16, True, False),
+        Encoding.Q4_K: _Packing(4, 32, True, True),
+        Encoding.Q5_K: _Packing(8, 32, True, True),
+        Encoding.Q6_K: _Packing(8, 16, True, False),
+        Encoding.IQ4_XS: _Packing(8, 32, True, False),
+    }
+)
+
+
+def packed_bytes(encoding: Encoding, n_out: int, n_in: int) -> int:
+    """Bytes of a packed (n_out, n_in) matrix: tiles of 16 outputs, each padded to 64 bytes."""
+    packing = _PACKINGS.get(encoding)
+    if packing is None:  # floats stay as they are
+        tile = n_in * _TILE * encoding.block_bytes
+    else:
+        n_groups = -(-n_in // _GROUP)
+        n_scales = n_groups // _PER_SUPER if packing.two_level else n_groups
+        n_sub = n_groups * (_GROUP // packing.group) if packing.two_level else 0
+        n_each = 1 + packing.has_min
+        tile = _TILE * (n_groups * _GROUP * packing.bits // 8 + n_each * (2 * n_scales + n_sub))
+    return -(-n_out // _TILE) * (-(-tile // 64) * 64)
+
+
+def weight_bytes(graph: Graph, source: WeightSource) -> int:
+    """Bytes of all packed matrices of a network."""
+    parts = {
+        (op.weight, op.rows if isinstance(op, Linear) else None)
+        for op in graph.ops
+        if isinstance(op, (Embed, Linear))
+    }
+    total = 0
+    for name, rows in parts:
+        tensor = source.tensor(name)
+        start, stop = rows or (0, tensor.shape[0])
+        total += packed_bytes(tensor.encoding, stop - start, tensor.shape[1])
+    return total

@@ -1,0 +1,101 @@
+"""`unspool kv`: tables and JSON of what a model takes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def test_the_table_has_the_formula_beside_what_this_engine_takes(unspool) -> None:
+    ran = unspool("kv", "--context", "8192", "--batch", "16", "--kv", "int8", "--memory", "8GiB")
+    assert ran.exit_code == 0, ran.err
+    lines = [line.split("  ") for line in ran.out.splitlines()]
+    told = {cells[0]: [cell.strip() for cell in cells[1:] if cell.strip()] for cells in lines}
+    assert told["BYTES"] == ["FORMULA, int8", "THIS ENGINE, f16"]
+    assert told["KV of a token"] == ["11.2 KiB (11,520)", "22.5 KiB (23,040)"]
+    assert told["KV of 16 such"] == ["1.41 GiB (1,509,949,440)", "2.81 GiB (3,019,898,880)"]
+    assert told["in 8 GiB, sequences of 8,192"] == ["89", "44"]
+    assert "int8 is a what-if, without its scales: this engine stores float16" in ran.out
+
+
+def test_json_has_the_same_in_bytes(unspool) -> None:
+    ran = unspool("kv", "-m", "gemma3-270m", "--context", "8192", "--memory", "2GiB", "--json")
+    told = json.loads(ran.out)
+    assert told["model"] == "gemma3-270m"
+    assert told["formula"]["kv_bytes"] == 3 * 8192 * 1024 + 15 * 512 * 1024
+    assert told["engine"]["kv_bytes"] == 8192 * 18_432
+    assert told["memory_bytes"] == 2 << 30
+
+
+@pytest.mark.parametrize(
+    ("flags", "token_bytes"),
+    [
+        (("--layers", "32", "--kv-heads", "8", "--head-dim", "128"), 131_072),
+        (("--layers", "60", "--latent", "512", "--rope-dim", "64"), 69_120),
+        (
+            ("--layers", "4", "--kv-heads", "1", "--head-dim", "8", "--window", "4", "--window-layers", "2"),
+            128,
+        ),
+    ],
+)
+def test_a_shape_may_be_given_in_numbers(unspool, flags, token_bytes) -> None:
+    ran = unspool("kv", *flags, "--json")
+    assert json.loads(ran.out)["formula"]["token_bytes"] == token_bytes
+    assert json.loads(ran.out)["model"] is None
+
+
+def test_a_table_says_what_is_not_known_and_what_does_not_run(unspool) -> None:
+    out = unspool("kv", "--layers", "60", "--latent", "512", "--rope-dim", "64", "--memory", "1GiB").out
+    assert out.startswith("60 layers, latent of 512 + 64\n")
+    assert "this engine does not run such a model" in out
+    assert "the weights are not known and not counted" in out
+
+
+def test_windows_and_long_contexts_have_a_note(unspool) -> None:
+    out = unspool("kv", "-m", "gemma3-270m", "--context", "40000").out
+    assert "this engine keeps all tokens of layers with a window too" in out
+    assert "the model's own context is 32,768 tokens" in out
+
+
+def test_what_does_not_fit_is_none(unspool) -> None:
+    out = unspool("kv", "--memory", "1MiB").out
+    assert out.count("none") == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--batch", "0"), "--batch must be a whole number, at least 1, got 0"),
+        (("--context", "x"), "--context must be a whole number, at least 1, got 'x'"),
+        (("--kv", "fp8"), "--kv must be f16, int8 or int4, got 'fp8'"),
+        (("--memory", "50%"), "--memory must be a size, as in 8GiB, got '50%'"),
+        (("--memory", "big"), "--memory must be bytes with a unit"),
+        (("--page-size", "24"), "page_size must be a power of two, got 24"),
+        (("--layers", "32"), "a shape needs --layers, --kv-heads, --head-dim; --kv-heads is missing"),
+        (("--latent", "512", "--layers", "2"), "a shape needs --layers, --latent, --rope-dim; --rope-dim is"),
+        (
+            ("--layers", "9999", "--kv-heads", "1", "--head-dim", "8"),
+            "n_layers must be in [1, 1024], got 9999",
+        ),
+        (
+            ("--layers", "2", "--kv-heads", "1", "--head-dim", "8", "--window-layers", "1"),
+            "needs --window, got 1",
+        ),
+        (
+            ("--layers", "2", "--latent", "8", "--rope-dim", "8", "--window", "4"),
+            "--window has no meaning beside --latent; leave it out",
+        ),
+        (
+            ("-m", "smollm2-135m", "--layers", "2", "--kv-heads", "1", "--head-dim", "8"),
+            "--model smollm2-135m has a shape of its own",
+        ),
+        (("-m", "no-such-model"), "no model named 'no-such-model'"),
+    ],
+)
+def test_what_has_no_meaning_is_one_line_and_exit_2(unspool, arguments, words) -> None:
+    ran = unspool("kv", *arguments)
+    assert ran.exit_code == 2
+    assert ran.out == ""
+    assert words in ran.err
+    assert ran.err.count("\n") == 1

@@ -1,0 +1,22 @@
+"""The size of packed weights by formula is the size that the native core allocates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unspool import _native
+from unspool.models.weights.base import Encoding
+from unspool.runners.native import TYPE_NUMBERS
+from unspool.runners.packed_size import packed_bytes
+
+
+@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda encoding: encoding.label)
+@pytest.mark.parametrize("n_out", [1, 16, 33])
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_a_matrix_of_each_encoding_takes_what_the_core_takes_for_it(encoding, n_out, n_blocks):
+    n_in = n_blocks * max(encoding.block_values, 32)
+    row_bytes = n_in // encoding.block_values * encoding.block_bytes
+    engine = _native.Engine(1, "")
+    engine.add_matrix(TYPE_NUMBERS[encoding], np.zeros(n_out * row_bytes, np.uint8), n_out, n_in)
+    assert engine.weight_bytes == packed_bytes(encoding, n_out, n_in)
