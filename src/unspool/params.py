@@ -8,7 +8,7 @@ so are values that contradict each other. What is given and cannot matter is nam
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, Final, Literal
@@ -75,7 +75,7 @@ RANGES: Final[Mapping[str, Range]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DecodingParams(Dialects):
     """How to turn logits into text. Immutable and hashable; `replace` gives a changed copy.
 
@@ -236,6 +236,13 @@ class DecodingParams(Dialects):
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)  # normalised once, before anyone else sees the object
 
+    def __repr__(self) -> str:
+        """The call that makes them: what differs from the defaults."""
+        return f"DecodingParams({', '.join(f'{name}={getattr(self, name)!r}' for name in self._given())})"
+
+    def _given(self) -> Iterator[str]:
+        return (field.name for field in fields(self) if getattr(self, field.name) != _DEFAULTS[field.name])
+
     @property
     def is_greedy(self) -> bool:
         """Whether the largest logit is taken and no random number is drawn."""
@@ -249,8 +256,7 @@ class DecodingParams(Dialects):
 
     def unused(self) -> tuple[str, ...]:
         """Parameters that were given but cannot change a token, such as a seed at temperature 0."""
-        given = (field.name for field in fields(self) if getattr(self, field.name) != _DEFAULTS[field.name])
-        return tuple(name for name in given if not param_conflicts.matters(name, self))
+        return tuple(name for name in self._given() if not param_conflicts.matters(name, self))
 
     def replace(self, **changes: Any) -> DecodingParams:
         """A copy with some fields changed; checked like a new one."""

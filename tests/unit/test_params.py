@@ -194,3 +194,10 @@ def test_a_mistake_is_told_with_the_value_the_range_and_the_way_out(values, word
     assert "\n" not in message
     assert len(message) < 400
     assert caught.value.exit_code == 2
+
+
+def test_they_print_as_the_call_that_makes_them():
+    assert repr(DecodingParams()) == "DecodingParams()"
+    assert repr(DecodingParams(top_k=5, stop="x")) == "DecodingParams(top_k=5, stop=('x',))"
+    params = DecodingParams(temperature=0, logit_bias={"a": False, 3: 1}, dry_breakers=["\n"], order="vllm")
+    assert eval(repr(params)) == params

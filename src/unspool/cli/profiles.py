@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unspool.cli.param_words import DEFAULTS, shown
+from unspool.cli.param_words import shown
 from unspool.cli.table import print_table
 from unspool.cli.text import write_json
 from unspool.errors import BadRequest
@@ -75,7 +75,7 @@ def show(
     for need in missing:
         then = "it samples instead" if need.otherwise else "so decoding with this profile is refused"
         print(f"\nunspool does not have {described(need)} yet; {then}")
-    print(f"\n{_call(params.to_dict())}")
+    print(f"\n{params!r}")  # the same in Python
 
 
 @app.command("check")
@@ -140,13 +140,3 @@ def _facts(profile: Profile) -> dict[str, Any]:
         ],
         "params": params_of(profile).to_dict(),
     }
-
-
-def _call(values: dict[str, Any]) -> str:
-    """The same in Python: only what differs from its defaults."""
-    changed = [f"{name}={value!r}" for name, value in values.items() if value != _plain(DEFAULTS[name])]
-    return f"DecodingParams({', '.join(changed)})"
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
