@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unspool.aio import AsyncLLM as AsyncLLM
+    from unspool.engine.async_stream import AsyncEventStream as AsyncEventStream
     from unspool.engine.limits import Limits as Limits
     from unspool.engine.stats import EngineStats as EngineStats
     from unspool.engine.stream import EventStream as EventStream
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from unspool.kv.calculator import KvMemory as KvMemory
     from unspool.llm import LLM as LLM
     from unspool.params import DecodingParams as DecodingParams
+    from unspool.scoring import Score as Score
     from unspool.sizing import kv_memory as kv_memory
     from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
@@ -26,6 +29,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "LLM": "unspool.llm",
+    "AsyncEventStream": "unspool.engine.async_stream",
+    "AsyncLLM": "unspool.aio",
     "BadRequest": "unspool.errors",
     "Completion": "unspool.types",
     "DecodingParams": "unspool.params",
@@ -35,6 +40,7 @@ _HOME = {
     "InterToken": "unspool.types",
     "KvMemory": "unspool.kv.calculator",
     "kv_memory": "unspool.sizing",
+    "Score": "unspool.scoring",
     "TokenLogprob": "unspool.types",
     "TokenLogprobs": "unspool.types",
     "TokenTrace": "unspool.trace",
@@ -45,6 +51,8 @@ _HOME = {
 
 __all__ = [
     "LLM",
+    "AsyncEventStream",
+    "AsyncLLM",
     "BadRequest",
     "Completion",
     "DecodingParams",
@@ -54,6 +62,7 @@ __all__ = [
     "InterToken",
     "KvMemory",
     "Limits",
+    "Score",
     "TokenLogprob",
     "TokenLogprobs",
     "TokenTrace",

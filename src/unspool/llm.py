@@ -2,237 +2,245 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
 
-from unspool.engine.engine import Engine
-from unspool.engine.limits import Limits
-from unspool.engine.prompt import Prompt, checked_ids, checked_params, is_batch, spread_params
-from unspool.engine.rules import check_range
-from unspool.engine.stats import EngineStats
-from unspool.engine.stream import EventStream, Streams
-from unspool.engine.token_table import TokenTable
-from unspool.errors import BadRequest, TemplateError
-from unspool.loading import check_settings, make_runner, open_model, room_for
-from unspool.models.loader import LoadedModel
+from unspool.asking import How, Message, Tool, chat_request_of, completions_of, request_of
+from unspool.bulk import answers_in_order
+from unspool.door import Door
+from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
+from unspool.engine.stream import EventStream
 from unspool.params import DecodingParams
-from unspool.runners.base import DEFAULT_PAGE_SIZE, Runner
+from unspool.scoring import Score, windows_of
 from unspool.types import Completion, Request
 
 if TYPE_CHECKING:
-    from unspool.models.chat_template import ChatTemplate
-    from unspool.models.tokenizer import Tokenizer
+    from typing_extensions import Unpack
 
-Message: TypeAlias = Mapping[str, Any]
-Tool: TypeAlias = Mapping[str, Any]
+    from unspool.asking import Options
 
 
-class LLM:
-    """A loaded model.
+class LLM(Door):
+    """A loaded model; its arguments are those of `Door`.
 
-    model           a catalogue name (pulled when missing), a GGUF file, a safetensors folder, or hf:org/repo
-    threads         processors to use; all that the process may run on when left out
-    context_length  longest prompt and answer together, in tokens; the model's own when left out, or as
-                    much of it as this machine's memory holds beside the weights
-    kv_tokens       tokens that all requests in flight may hold; one whole context, and at least 8192,
-                    when left out. Memory is taken as it is written, not at once
-    kv_memory       the same in memory, instead of kv_tokens: bytes or "2GiB", or a part of what is free
-                    beside the weights, 0.5 or "50%"
-    page_size       tokens a page of the cache, a power of two; 16 to 128 for the native runner
-    runner          "native" (C++) or "reference" (NumPy, slow, for comparison)
-    limits          how much runs at once
-
-    Use it as a context manager, or `close` it. Several threads may use one LLM; they take turns.
+    Use it as a context manager, or `close` it. Any number of threads may use one LLM: their requests run side
+    by side on one thread of the engine, and each gets the answer that it would get alone.
     """
-
-    def __init__(
-        self,
-        model: str | Path,
-        *,
-        threads: int | None = None,
-        context_length: int | None = None,
-        kv_tokens: int | None = None,
-        kv_memory: int | float | str | None = None,
-        page_size: int = DEFAULT_PAGE_SIZE,
-        runner: str = "native",
-        limits: Limits | None = None,
-    ) -> None:
-        check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory)
-        self._loaded: LoadedModel | None = open_model(model)
-        try:
-            context_length, kv_tokens = room_for(
-                self._loaded, context_length, kv_tokens, kv_memory, page_size
-            )
-            built = make_runner(runner, self._loaded, kv_tokens, page_size, threads)
-            self._assemble(built, self._loaded.tokenizer, None, context_length, limits)
-        except BaseException:
-            self._loaded.close()
-            raise
-
-    @classmethod
-    def from_parts(
-        cls,
-        runner: Runner,
-        tokenizer: Tokenizer,
-        *,
-        chat_template: ChatTemplate | None = None,
-        context_length: int | None = None,
-        limits: Limits | None = None,
-    ) -> LLM:
-        """An LLM around a runner and a tokenizer of one's own; `close` closes the runner."""
-        llm = cls.__new__(cls)
-        llm._loaded = None
-        llm._assemble(runner, tokenizer, chat_template, context_length, limits)
-        return llm
-
-    def _assemble(
-        self,
-        runner: Runner,
-        tokenizer: Tokenizer,
-        chat_template: ChatTemplate | None,
-        context_length: int | None,
-        limits: Limits | None,
-    ) -> None:
-        try:
-            self._engine = Engine(runner, tokenizer, context_length=context_length, limits=limits)
-        except BaseException:
-            runner.close()
-            raise
-        self._streams = Streams(self._engine)
-        self.tokenizer = tokenizer
-        self._chat_template = chat_template
-
-    @property
-    def context_length(self) -> int:
-        """Longest prompt and answer together, in tokens."""
-        return self._engine.context_length
-
-    @property
-    def runner(self) -> Runner:
-        """What computes the logits."""
-        return self._engine.runner
 
     # Text
 
     @overload
-    def generate(self, prompt: Prompt, params: DecodingParams | None = None) -> Completion: ...
+    def generate(
+        self,
+        prompt: Prompt,
+        params: DecodingParams | None = None,
+        *,
+        n: None = None,
+        **how: Unpack[Options],
+    ) -> Completion: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, params: DecodingParams | None = None, *, n: int, **how: Unpack[Options]
+    ) -> list[Completion]: ...
     @overload
     def generate(
         self,
         prompt: list[str] | tuple[str, ...] | Sequence[Sequence[int]],
         params: DecodingParams | Sequence[DecodingParams] | None = None,
+        *,
+        n: None = None,
+        **how: Unpack[Options],
     ) -> list[Completion]: ...
+    @overload
+    def generate(
+        self,
+        prompt: list[str] | tuple[str, ...] | Sequence[Sequence[int]],
+        params: DecodingParams | Sequence[DecodingParams] | None = None,
+        *,
+        n: int,
+        **how: Unpack[Options],
+    ) -> list[list[Completion]]: ...
 
     def generate(
         self,
         prompt: Prompt | Sequence[Prompt],
         params: DecodingParams | Sequence[DecodingParams] | None = None,
-    ) -> Completion | list[Completion]:
+        *,
+        n: int | None = None,
+        **how: Unpack[Options],
+    ) -> Completion | list[Completion] | list[list[Completion]]:
         """Continue a prompt, or several at once: text, or token ids taken as they are.
 
         Text is encoded with the model's begin token where the model wants one; control tokens written in
         it are plain text. For several prompts `params` may be a list of the same length, and each
-        answer is the one that the prompt would get alone. Raises BadRequest and its kinds before
-        anything runs. Ctrl-C ends the requests and leaves the model usable.
-        """
-        if is_batch(prompt):
-            prompts = cast(Sequence[Prompt], prompt)
-            per_prompt = spread_params(params, len(prompts))
-            return self._complete([self._request(p, q) for p, q in zip(prompts, per_prompt, strict=True)])
-        return self._complete([self._request(cast(Prompt, prompt), checked_params(params))])[0]
+        answer is the one that the prompt would get alone. With n each prompt gets a list of n answers, which
+        share what was read of it. The other options: `unspool.asking.Options`.
 
-    def stream(self, prompt: Prompt, params: DecodingParams | None = None) -> EventStream:
-        """Like `generate` for one prompt, as events whose texts join to the answer."""
-        return self._streams.open([self._request(prompt, checked_params(params))])[0]
+        Raises BadRequest and its kinds before anything runs. Ctrl-C ends the requests and leaves the model
+        usable.
+        """
+        checked = How(n, **how)
+        if not is_batch(prompt):
+            request = self._request(cast(Prompt, prompt), checked_params(params), checked)
+            (answers,) = self._complete([request])
+            return answers[0] if n is None else answers
+        prompts = cast(Sequence[Prompt], prompt)
+        per_prompt = spread_params(params, len(prompts))
+        requests = [self._request(p, q, checked) for p, q in zip(prompts, per_prompt, strict=True)]
+        all_answers = self._complete(requests)
+        return [answers[0] for answers in all_answers] if n is None else all_answers
+
+    def stream(
+        self, prompt: Prompt, params: DecodingParams | None = None, *, n: int = 1, **how: Unpack[Options]
+    ) -> EventStream:
+        """Like `generate` for one prompt, as events whose texts join to the answer, for each branch of n."""
+        return EventStream(self._worker, self._request(prompt, checked_params(params), How(n, **how)))
+
+    @overload
+    def generate_all(
+        self,
+        prompts: Iterable[Prompt],
+        params: DecodingParams | Iterable[DecodingParams] | None = None,
+        *,
+        n: None = None,
+        progress: bool = False,
+        **how: Unpack[Options],
+    ) -> Iterator[Completion]: ...
+    @overload
+    def generate_all(
+        self,
+        prompts: Iterable[Prompt],
+        params: DecodingParams | Iterable[DecodingParams] | None = None,
+        *,
+        n: int,
+        progress: bool = False,
+        **how: Unpack[Options],
+    ) -> Iterator[list[Completion]]: ...
+
+    def generate_all(
+        self,
+        prompts: Iterable[Prompt],
+        params: DecodingParams | Iterable[DecodingParams] | None = None,
+        *,
+        n: int | None = None,
+        progress: bool = False,
+        **how: Unpack[Options],
+    ) -> Iterator[Completion] | Iterator[list[Completion]]:
+        """Answer prompts that come one by one, also those of an endless generator; answers in order.
+
+        No more prompts are taken than are needed to keep the engine busy (twice Limits.n_tasks). `params`
+        are for all, or come one by one too. `progress` draws a bar on standard error when that is a terminal.
+        A prompt that is refused raises when its turn comes; leaving early cancels what is in flight.
+        """
+        checked = How(n, **how)
+        for_all = params is None or not isinstance(params, Iterable)
+        answers = answers_in_order(
+            self._worker,
+            prompts,
+            checked_params(params) if for_all else cast(Iterable[DecodingParams], params),
+            lambda prompt, its_params: self._request(prompt, checked_params(its_params), checked),
+            progress=progress,
+        )
+        return (each[0] for each in answers) if n is None else answers
 
     # Chat
+
+    @overload
+    def chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        n: None = None,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
+    ) -> Completion: ...
+    @overload
+    def chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        n: int,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
+    ) -> list[Completion]: ...
 
     def chat(
         self,
         messages: Sequence[Message],
         params: DecodingParams | None = None,
         *,
+        n: int | None = None,
         tools: Sequence[Tool] | None = None,
         continue_final_message: bool = False,
         template_variables: Mapping[str, Any] | None = None,
-    ) -> Completion:
+        **how: Unpack[Options],
+    ) -> Completion | list[Completion]:
         """Answer a conversation, written out by the model's chat template.
 
         With `continue_final_message` the last message, the assistant's, is continued and not answered.
         `template_variables` go to the template as they are ({"enable_thinking": False} for some models).
         """
-        request = self._chat_request(messages, params, tools, continue_final_message, template_variables)
-        return self._complete([request])[0]
+        request = chat_request_of(
+            self.chat_template,
+            messages,
+            checked_params(params),
+            How(n, **how),
+            tools=tools,
+            continue_final_message=continue_final_message,
+            template_variables=template_variables,
+        )
+        (answers,) = self._complete([request])
+        return answers[0] if n is None else answers
 
     def stream_chat(
         self,
         messages: Sequence[Message],
         params: DecodingParams | None = None,
         *,
+        n: int = 1,
         tools: Sequence[Tool] | None = None,
         continue_final_message: bool = False,
         template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
     ) -> EventStream:
-        """Like `chat`, as events whose texts join to the answer."""
-        request = self._chat_request(messages, params, tools, continue_final_message, template_variables)
-        return self._streams.open([request])[0]
+        """Like `chat`, as events whose texts join to the answer, for each branch of n."""
+        request = chat_request_of(
+            self.chat_template,
+            messages,
+            checked_params(params),
+            How(n, **how),
+            tools=tools,
+            continue_final_message=continue_final_message,
+            template_variables=template_variables,
+        )
+        return EventStream(self._worker, request)
 
-    @property
-    def chat_template(self) -> ChatTemplate:
-        """Raises TemplateError when the model has none."""
-        if self._chat_template is None:
-            if self._loaded is None:
-                from unspool.models.chat_template import NO_TEMPLATE
+    # Measures
 
-                raise TemplateError(
-                    "no chat template was given; use generate, or give one to from_parts", code=NO_TEMPLATE
-                )
-            self._chat_template = self._loaded.chat_template
-        return self._chat_template
+    def score(self, text: Prompt, *, stride: int | None = None) -> Score:
+        """How likely the model finds a text: log-probabilities of its tokens, their sum, perplexity.
 
-    @property
-    def has_chat_template(self) -> bool:
-        """Whether there is a chat template. One that does not parse is one, and `chat` says what is wrong."""
-        from unspool.models.chat_template import NO_TEMPLATE
-
-        try:
-            return self.chat_template is not None
-        except TemplateError as error:
-            return error.code != NO_TEMPLATE
-
-    # Tokens
-
-    def tokenize(self, text: str, *, add_bos: bool = True, parse_special: bool = False) -> list[int]:
-        """Token ids of a text, as `generate` would take it; `parse_special` reads control tokens in it."""
-        if not isinstance(text, str):
-            raise BadRequest(f"tokenize takes a string, got {type(text).__name__}", code="bad_prompt")
-        return self.tokenizer.encode(text, add_bos=add_bos, parse_special=parse_special)
-
-    def detokenize(self, token_ids: Sequence[int]) -> str:
-        """The text of token ids; control tokens add nothing to it."""
-        return self.tokenizer.decode(checked_ids(token_ids))
-
-    def siblings(self, token_id: int) -> tuple[int, ...]:
-        """Tokens that write the same word as this one but for capitals and a space before it, ascending.
-
-        banned_token_ids, logit_bias and the like hold for an id alone; these are the others to name.
+        A text longer than the context is read in windows of it, `stride` tokens further each time (half a
+        window when left out): a token is scored once, with at least window - stride tokens before it.
         """
-        (checked,) = checked_ids([token_id])
-        check_range("siblings", [checked], self.tokenizer.vocab_size)
-        return TokenTable.of(self.tokenizer).siblings(checked)
+        windows = windows_of(self.tokenizer, text, self.context_length - 1, stride)
+        return windows.score(self._worker.complete(windows.requests()))
+
+    def perplexity(self, text: Prompt, *, stride: int | None = None) -> float:
+        """`score(text).perplexity`: e to the mean of the negative log-probabilities of its tokens."""
+        return self.score(text, stride=stride).perplexity
 
     # Life
 
-    def stats(self) -> EngineStats:
-        """What the engine is doing and has done, in numbers; any thread may ask at any time."""
-        return self._engine.stats()
-
     def close(self) -> None:
-        """End what is in flight and free the memory; idempotent."""
-        self._streams.close()
-        if self._loaded is not None:
-            self._loaded.close()
+        """End what is in flight, the engine's thread too, and free the memory; idempotent."""
+        self._model.close()
 
     def __enter__(self) -> LLM:
         return self
@@ -240,58 +248,9 @@ class LLM:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _request(self, prompt: Prompt, params: DecodingParams) -> Request:
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else checked_ids(prompt)
-        if not ids and self.tokenizer.bos_id is not None:
-            ids = [self.tokenizer.bos_id]
-        if not ids:
-            raise BadRequest(
-                "the prompt is empty and this model has no begin token to start from; give some text",
-                code="empty_prompt",
-            )
-        return Request(tuple(ids), params)
+    def _request(self, prompt: Prompt, params: DecodingParams, how: How) -> Request:
+        return request_of(self.tokenizer, prompt, params, how)
 
-    def _chat_request(
-        self,
-        messages: Sequence[Message],
-        params: DecodingParams | None,
-        tools: Sequence[Tool] | None,
-        continue_final_message: bool,
-        template_variables: Mapping[str, Any] | None,
-    ) -> Request:
-        checked = checked_params(params)
-        # Control tokens that the template writes are tokens; those typed into messages stay text.
-        options = {
-            "tools": tools,
-            "continue_final_message": continue_final_message,
-            **_checked_variables(template_variables),
-        }
-        if not checked.penalty_exclude_template:
-            return Request(tuple(self.chat_template.encode(messages, **options)), checked)
-        ids, template_positions = self.chat_template.encode_with_positions(messages, **options)
-        return Request(tuple(ids), checked, template_positions)
-
-    def _complete(self, requests: Sequence[Request]) -> list[Completion]:
-        streams = self._streams.open(requests)
-        try:
-            return [Completion.of(list(s), r.params) for s, r in zip(streams, requests, strict=True)]
-        finally:
-            for stream in streams:
-                stream.close()
-
-
-def _checked_variables(variables: Any) -> Mapping[str, Any]:
-    """Variables for the template under names of their own, not those that `chat` passes itself."""
-    if variables is None:
-        return {}
-    if not isinstance(variables, Mapping) or not all(isinstance(name, str) for name in variables):
-        raise BadRequest(
-            f"template_variables must be names with values, got {variables!r}", code="bad_template_variables"
-        )
-    taken = sorted({"messages", "tools", "continue_final_message", "parse_special"} & set(variables))
-    if taken:
-        raise BadRequest(
-            f"template_variables holds {taken[0]!r}, which is no variable of the template; take it out",
-            code="bad_template_variables",
-        )
-    return variables
+    def _complete(self, requests: Sequence[Request]) -> list[list[Completion]]:
+        heard = self._worker.complete(requests)
+        return [completions_of(events, r.params) for events, r in zip(heard, requests, strict=True)]

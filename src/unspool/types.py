@@ -58,6 +58,7 @@ class Request:
     priority: int = 0  # higher first
     salt: Salt = None  # requests with different salts share no pages
     use_cache: bool = True  # False: take no pages from the prefix tree and leave none there
+    first_branch: int = 0  # the answers are branches [first_branch, first_branch + n)
 
 
 def _never_ends(token_id: int) -> bool:
@@ -259,6 +260,7 @@ class Completion:
     trace: tuple[TokenTrace, ...] = ()  # one for each token id, when params.trace asks
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first, when asked
     score: float | None = None  # of an answer that a search ranked
+    branch: int = 0  # which of the request's answers; with the seed, what its random numbers come from
 
     def __str__(self) -> str:
         return self.text
@@ -281,4 +283,5 @@ class Completion:
             trace=tuple(entry for event in events for entry in event.trace),
             prompt_logprobs=tuple(entry for event in events for entry in event.prompt_logprobs),
             score=last.score,
+            branch=last.branch,
         )

@@ -37,7 +37,8 @@ def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
     transcript = Transcript(StopRules.of(params, task.rules), vocabulary)
     history = History(params, task.rules, prompt_ids)
     table = PageTable(storage.pool, storage.page_size)
-    task.branches[0] = Branch(0, list(prompt_ids), table, transcript, history)
+    first = task.first_branches[0]
+    task.branches[first] = Branch(first, list(prompt_ids), table, transcript, history)
 
 
 def adopt(task: Task, branch: Branch, match: Match, storage: Storage, n_spare: int) -> int:
@@ -98,16 +99,21 @@ def resume(task: Task) -> None:
 
 
 def preempt(task: Task, storage: Storage) -> None:
-    """Put a task back in the queue without its pages; it may find some of them again in the prefix tree."""
+    """Put a task back for want of pages."""
     n_dropped = sum(branch.n_cached for branch in task.branches.values())
+    put_back(task, storage)
+    task.n_preempted += 1
+    storage.journal.preempted(task, n_dropped)
+
+
+def put_back(task: Task, storage: Storage) -> None:
+    """Take a task's pages from it; it may find them again in the prefix tree."""
     for branch in task.branches.values():
         _leave(task, branch, storage)
         branch.n_cached = 0
     if not task.has_output:
         task.prompt_logprobs = []
-    task.n_preempted += 1
     task.move_to(Phase.WAITING)
-    storage.journal.preempted(task, n_dropped)
 
 
 def reserve(shares: Sequence[Share], storage: Storage) -> None:
@@ -235,11 +241,12 @@ def _answer(
 
 def _plant_answers(task: Task, storage: Storage) -> None:
     """A task that ends before its first token has its answers all the same, empty ones."""
-    first = task.branches[0]
-    for branch_id in range(1, task.search.n_answers):
+    first = task.first_branches[0]
+    told = task.branches[first]
+    for branch_id in range(first + 1, first + task.search.n_answers):
         table = PageTable(storage.pool, storage.page_size)
         task.branches[branch_id] = Branch(
-            branch_id, first.token_ids.copy(), table, first.transcript.fork(), first.history.fork()
+            branch_id, told.token_ids.copy(), table, told.transcript.fork(), told.history.fork()
         )
 
 

@@ -31,3 +31,9 @@ class Deadlines:
             if request_id in in_flight:
                 ids.append(request_id)
         return sorted(ids)
+
+    def next(self, in_flight: Container[int]) -> float | None:
+        """The next time of a request in flight, if there is one."""
+        while self._heap and self._heap[0][1] not in in_flight:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None

@@ -61,6 +61,7 @@ class Engine:
             self.storage, vocabulary, self._tasks, self._n_vocab, self.context_length, prefix_cache
         )
         self._deadlines = Deadlines()
+        self._n_paused = 0
         self._clock = clock
         self._n_added = 0
         self._is_closed = False
@@ -73,6 +74,18 @@ class Engine:
     def is_idle(self) -> bool:
         """Whether no request is in flight."""
         return not self._tasks
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether there is nothing to run until something changes: every request in flight is paused."""
+        return self._n_paused == len(self._tasks)
+
+    @property
+    def limits(self) -> Limits:
+        return self._scheduler.limits
+
+    def is_in_flight(self, request_id: int) -> bool:
+        return request_id in self._tasks
 
     def add(self, request: Request, search: Search | None = None) -> int:
         """Take a request in and return its id; it begins to run in the next step with room for it.
@@ -158,6 +171,25 @@ class Engine:
         if (task := self._tasks.get(request_id)) is not None:
             self._scheduler.set_priority(task, priority)
 
+    def pause(self, request_id: int) -> None:
+        """Let a request rest until `resume`: the others have its pages and its place meanwhile."""
+        task = self._tasks.get(request_id)
+        if task is not None and not task.is_paused:
+            self._scheduler.pause(task)
+            self._n_paused += 1
+
+    def resume(self, request_id: int) -> None:
+        """Let a paused request run again; does nothing for one that is not paused."""
+        task = self._tasks.get(request_id)
+        if task is not None and task.is_paused:
+            self._scheduler.resume(task)
+            self._n_paused -= 1
+
+    def next_deadline_s(self) -> float | None:
+        """Seconds to the next deadline of a request in flight, at least 0; None when there is none."""
+        at = self._deadlines.next(self._tasks)
+        return None if at is None else max(at - self._clock(), 0.0)
+
     def stats(self) -> EngineStats:
         """What the engine is doing and has done; cheap, and safe to call from another thread."""
         pool = self.pool
@@ -165,6 +197,7 @@ class Engine:
         return EngineStats(
             n_running=self._scheduler.n_running,
             n_waiting=self._scheduler.n_waiting,
+            n_paused=self._n_paused,
             n_pages=pool.n_pages,
             n_pages_free=n_free,
             n_pages_cached=n_cached,
@@ -202,7 +235,13 @@ class Engine:
     def _search_of(self, request: Request, search: Search | None) -> Search:
         """The search that was asked for, or sampling of as many answers as were asked for."""
         if search is None:
-            return Sample(request.n)
+            return Sample(request.n, request.first_branch)
+        if request.first_branch != 0:
+            raise BadRequest(
+                f"branch={request.first_branch} is for answers that are sampled, not for "
+                f"{type(search).__name__}; leave it out",
+                code="bad_branch",
+            )
         if request.n != 1:
             raise BadRequest(
                 f"n={request.n} and {type(search).__name__} both say how many answers there are; leave n out",
@@ -251,6 +290,7 @@ class Engine:
         if self._tasks.pop(task.request_id, None) is None:
             return  # a task with several branches comes once for each
         self._scheduler.remove(task)
+        self._n_paused -= task.is_paused
         self._check_idle()
 
     def _check_idle(self) -> None:

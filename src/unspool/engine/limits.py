@@ -16,6 +16,7 @@ class Limits:
     n_tasks: int = 64  # requests let in at once
     logits_bytes: int = 32 << 20  # a step: logits of prompts whose log-probabilities are asked for
     n_preemptions: int = 3  # times that a request may be put back; after that its pages are promised
+    n_unread: int = 512  # steps that a reader may be behind before its request is paused
     max_slowdown: float = 2.0  # how much longer prompts may make a step in which others decode
 
     def __post_init__(self) -> None:
@@ -29,6 +30,12 @@ class Limits:
             raise BadRequest(
                 f"n_preemptions must be a whole number, at least 0, got {self.n_preemptions!r}; "
                 "0 promises every request its pages from the start",
+                code="bad_limits",
+            )
+        if type(self.n_unread) is not int or self.n_unread < 1:
+            raise BadRequest(
+                f"n_unread must be a whole number, at least 1, got {self.n_unread!r}; "
+                "more lets a request run further ahead of its reader",
                 code="bad_limits",
             )
         if not isinstance(self.max_slowdown, numbers.Real) or not self.max_slowdown > 1:

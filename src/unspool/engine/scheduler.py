@@ -57,13 +57,29 @@ class Scheduler:
 
     def remove(self, task: Task) -> None:
         """Forget a task that is done, wherever it was."""
-        self._take_out(task)
+        if not task.is_paused:
+            self._take_out(task)
 
     def set_priority(self, task: Task, priority: int) -> None:
         """The task takes its place among those of its new priority."""
+        if task.is_paused:
+            task.priority = priority
+            return
         queue = self._take_out(task)
         task.priority = priority
         insort(queue, task, key=_rank)
+
+    def pause(self, task: Task) -> None:
+        """Take a task out of the queues. Its pages stay in the prefix tree until others need them."""
+        self._take_out(task)
+        if task.phase is not Phase.WAITING:
+            commit.put_back(task, self._storage)
+        task.is_paused = True
+
+    def resume(self, task: Task) -> None:
+        """A paused task waits for its turn again."""
+        task.is_paused = False
+        self.add(task)
 
     def observe(self, shares: Iterable[Share], seconds: float) -> None:
         """These shares were a step that took so long."""

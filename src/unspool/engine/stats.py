@@ -20,6 +20,7 @@ class EngineStats:
     # Gauges
     n_running: int  # requests let in
     n_waiting: int  # requests in the queue
+    n_paused: int  # requests whose readers are behind
     n_pages: int
     n_pages_free: int
     n_pages_cached: int  # kept for texts that begin alike; as good as free

@@ -102,6 +102,7 @@ class Task:
     n_preempted: int = 0  # times that it was put back
     n_reread: int = 0  # tokens read once more after that
     n_prompt_cached: int = 0  # tokens of the prompt that were found in the prefix tree at first
+    is_paused: bool = False  # it rests, in phase WAITING and in no queue, until someone resumes it
     has_output: bool = False  # a token was chosen: what is read now was read before
     branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth
     kept: dict[int, Branch] = field(default_factory=dict)  # ended ones that may be answers; without pages
@@ -142,6 +143,12 @@ class Task:
         return (search.max_branches if search.forks_later else search.n_first) - 1
 
     @property
+    def first_branches(self) -> range:
+        """The branches that start at the end of the prompt; the first of them reads it."""
+        first = self.request.first_branch
+        return range(first, first + self.search.n_first)
+
+    @property
     def n_prompt(self) -> int:
         return len(self.request.prompt_ids)
 
@@ -154,7 +161,7 @@ class Task:
         the prompt one for each branch that the search starts with."""
         if self.has_output:
             return [self._row(branch, branch.branch_id)]
-        return [self._row(branch, branch_id) for branch_id in range(self.search.n_first)]
+        return [self._row(branch, branch_id) for branch_id in self.first_branches]
 
     def _row(self, branch: Branch, branch_id: int) -> Row:
         params = self.request.params

@@ -31,7 +31,7 @@ class Search(Protocol):
     @property
     def n_first(self) -> int:
         """How many rows there are at the end of the prompt, one for each branch that starts there, though
-        only branch 0 is there to be forked."""
+        only the first of them is there to be forked: branch 0, or what Request.first_branch says."""
         ...
 
     @property

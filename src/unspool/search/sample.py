@@ -16,6 +16,7 @@ class Sample:
     """Each of n answers grows by the token that was chosen for it, from noise of its own."""
 
     n: int = 1
+    first: int = 0  # the number of its first branch
     forks_later: ClassVar[bool] = False
     wants_candidates: ClassVar[bool] = False
     is_ranked: ClassVar[bool] = False
@@ -43,6 +44,6 @@ class Sample:
 
     def advance(self, state: None, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[None]:
         is_first = rows[0].position == rows[0].n_prompt
-        forks = [Fork(0, row.branch) for row in rows if is_first and row.branch != 0]
+        forks = [Fork(self.first, row.branch) for row in rows if is_first and row.branch != self.first]
         grown = [Extend(row.branch, (p.chosen,)) for row, p in zip(rows, processed, strict=True)]
         return Advance(None, (*forks, *grown))

@@ -1,0 +1,219 @@
+"""The front door for asyncio: the same model, and nothing that blocks the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast, overload
+
+from unspool.asking import How, Message, Tool, chat_request_of, completions_of, request_of
+from unspool.door import Door
+from unspool.engine.async_stream import AsyncEventStream
+from unspool.engine.inbox import Gathered
+from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
+from unspool.params import DecodingParams
+from unspool.scoring import Score, windows_of
+from unspool.types import Completion, Event, Request
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from unspool.asking import Options
+
+
+class AsyncLLM(Door):
+    """A loaded model for asyncio; its arguments are those of `Door`.
+
+    Loading blocks; `AsyncLLM.of(llm)` opens an asynchronous door to a model that is loaded. Requests run side
+    by side on one thread of the engine, whatever loops and threads they come from, and each gets the answer
+    that it would get alone. Cancelling a task that waits for an answer cancels the request.
+
+    Use it as an asynchronous context manager, or `aclose` it.
+    """
+
+    # Text
+
+    @overload
+    async def generate(
+        self,
+        prompt: Prompt,
+        params: DecodingParams | None = None,
+        *,
+        n: None = None,
+        **how: Unpack[Options],
+    ) -> Completion: ...
+    @overload
+    async def generate(
+        self, prompt: Prompt, params: DecodingParams | None = None, *, n: int, **how: Unpack[Options]
+    ) -> list[Completion]: ...
+    @overload
+    async def generate(
+        self,
+        prompt: list[str] | tuple[str, ...] | Sequence[Sequence[int]],
+        params: DecodingParams | Sequence[DecodingParams] | None = None,
+        *,
+        n: None = None,
+        **how: Unpack[Options],
+    ) -> list[Completion]: ...
+    @overload
+    async def generate(
+        self,
+        prompt: list[str] | tuple[str, ...] | Sequence[Sequence[int]],
+        params: DecodingParams | Sequence[DecodingParams] | None = None,
+        *,
+        n: int,
+        **how: Unpack[Options],
+    ) -> list[list[Completion]]: ...
+
+    async def generate(
+        self,
+        prompt: Prompt | Sequence[Prompt],
+        params: DecodingParams | Sequence[DecodingParams] | None = None,
+        *,
+        n: int | None = None,
+        **how: Unpack[Options],
+    ) -> Completion | list[Completion] | list[list[Completion]]:
+        """Continue a prompt, or several at once: see LLM.generate."""
+        checked = How(n, **how)
+        if not is_batch(prompt):
+            make = partial(self._request, cast(Prompt, prompt), checked_params(params), checked)
+            (answers,) = await self._complete(lambda: [make()])
+            return answers[0] if n is None else answers
+        prompts = cast(Sequence[Prompt], prompt)
+        pairs = list(zip(prompts, spread_params(params, len(prompts)), strict=True))
+        all_answers = await self._complete(lambda: [self._request(p, q, checked) for p, q in pairs])
+        return [answers[0] for answers in all_answers] if n is None else all_answers
+
+    def stream(
+        self, prompt: Prompt, params: DecodingParams | None = None, *, n: int = 1, **how: Unpack[Options]
+    ) -> AsyncEventStream:
+        """Like `generate` for one prompt, as events whose texts join to the answer, for each branch of n.
+
+        The request begins with the first `async for` step, which also raises what is wrong with it.
+        """
+        make = partial(self._request, prompt, checked_params(params), How(n, **how))
+        return AsyncEventStream(self._worker, make)
+
+    # Chat
+
+    @overload
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        n: None = None,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
+    ) -> Completion: ...
+    @overload
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        n: int,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
+    ) -> list[Completion]: ...
+
+    async def chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        n: int | None = None,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
+    ) -> Completion | list[Completion]:
+        """Answer a conversation, written out by the model's chat template: see LLM.chat."""
+        make = self._chat_request(
+            messages, params, How(n, **how), tools, continue_final_message, template_variables
+        )
+        (answers,) = await self._complete(lambda: [make()])
+        return answers[0] if n is None else answers
+
+    def stream_chat(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None = None,
+        *,
+        n: int = 1,
+        tools: Sequence[Tool] | None = None,
+        continue_final_message: bool = False,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Options],
+    ) -> AsyncEventStream:
+        """Like `chat`, as events whose texts join to the answer, for each branch of n."""
+        make = self._chat_request(
+            messages, params, How(n, **how), tools, continue_final_message, template_variables
+        )
+        return AsyncEventStream(self._worker, make)
+
+    # Measures
+
+    async def score(self, text: Prompt, *, stride: int | None = None) -> Score:
+        """How likely the model finds a text: see LLM.score."""
+        windows = await asyncio.to_thread(windows_of, self.tokenizer, text, self.context_length - 1, stride)
+        return windows.score(await self._run(windows.requests()))
+
+    async def perplexity(self, text: Prompt, *, stride: int | None = None) -> float:
+        """`score(text).perplexity`: e to the mean of the negative log-probabilities of its tokens."""
+        return (await self.score(text, stride=stride)).perplexity
+
+    # Life
+
+    async def aclose(self) -> None:
+        """End what is in flight, the engine's thread too, and free the memory; idempotent."""
+        await asyncio.to_thread(self._model.close)
+
+    async def __aenter__(self) -> AsyncLLM:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _request(self, prompt: Prompt, params: DecodingParams, how: How) -> Request:
+        return request_of(self.tokenizer, prompt, params, how)
+
+    def _chat_request(
+        self,
+        messages: Sequence[Message],
+        params: DecodingParams | None,
+        how: How,
+        tools: Sequence[Tool] | None,
+        continue_final_message: bool,
+        template_variables: Mapping[str, Any] | None,
+    ) -> Callable[[], Request]:
+        checked = checked_params(params)
+        return lambda: chat_request_of(
+            self.chat_template,
+            messages,
+            checked,
+            how,
+            tools=tools,
+            continue_final_message=continue_final_message,
+            template_variables=template_variables,
+        )
+
+    async def _complete(self, make: Callable[[], list[Request]]) -> list[list[Completion]]:
+        requests = await asyncio.to_thread(make)  # a long text takes a while to become tokens
+        heard = await self._run(requests)
+        return [completions_of(events, r.params) for events, r in zip(heard, requests, strict=True)]
+
+    async def _run(self, requests: Sequence[Request]) -> list[list[Event]]:
+        """All events of each request, run side by side."""
+        inboxes = [Gathered() for _ in requests]
+        try:
+            await asyncio.wrap_future(self._worker.submit_open(requests, inboxes))
+            return [await asyncio.wrap_future(inbox.whole) for inbox in inboxes]
+        except BaseException:
+            self._worker.abandon(inboxes)
+            raise

@@ -1,0 +1,114 @@
+"""Many prompts, some in flight, answers in order."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import AbstractContextManager, nullcontext
+from itertools import repeat
+from typing import Any
+
+from unspool.asking import completions_of
+from unspool.engine.inbox import Gathered
+from unspool.engine.prompt import Prompt
+from unspool.engine.worker import Worker
+from unspool.errors import BadRequest
+from unspool.params import DecodingParams
+from unspool.types import Completion, Request
+
+
+def answers_in_order(
+    worker: Worker,
+    prompts: Iterable[Prompt],
+    params: DecodingParams | Iterable[DecodingParams],
+    request_of: Callable[[Prompt, DecodingParams], Request],
+    *,
+    progress: bool,
+) -> Iterator[list[Completion]]:
+    """The answers to each prompt; `prompts` is read as places become free.
+
+    The places are twice what runs at once: while the oldest request still runs, those behind it may end,
+    and others take their turn.
+    """
+    if isinstance(prompts, (str, bytes)):
+        raise BadRequest(
+            f"generate_all takes several prompts, got {prompts!r}; generate takes one", code="bad_prompt"
+        )
+    if isinstance(params, DecodingParams):
+        pairs: Iterator[tuple[Prompt, DecodingParams]] = zip(prompts, repeat(params), strict=False)
+    else:
+        pairs = zip(prompts, params, strict=True)
+    return _run(worker, pairs, request_of, _bar(prompts) if progress else nullcontext(_nothing))
+
+
+def _run(
+    worker: Worker,
+    pairs: Iterator[tuple[Prompt, DecodingParams]],
+    request_of: Callable[[Prompt, DecodingParams], Request],
+    bar: AbstractContextManager[Callable[[], object]],
+) -> Iterator[list[Completion]]:
+    n_places = 2 * worker.engine.limits.n_tasks
+    in_flight: deque[tuple[Gathered, DecodingParams]] = deque()
+    refusal: Exception | None = None
+    with bar as advance:
+        try:
+            while True:
+                while refusal is None and len(in_flight) < n_places:
+                    try:
+                        pair = next(pairs)
+                        request = request_of(*pair)
+                        inbox = Gathered()
+                        worker.open([request], [inbox])
+                    except StopIteration:
+                        break
+                    except Exception as error:  # raised after the answers that come before it
+                        refusal = error
+                    else:
+                        in_flight.append((inbox, request.params))
+                if not in_flight:
+                    break
+                inbox, its_params = in_flight[0]
+                answers = completions_of(inbox.whole.result(), its_params)
+                in_flight.popleft()
+                advance()
+                yield answers
+        finally:
+            if in_flight:
+                worker.forget([inbox for inbox, _ in in_flight])
+    if refusal is not None:
+        raise refusal
+
+
+def _bar(prompts: Iterable[Any]) -> AbstractContextManager[Callable[[], object]]:
+    if not sys.stderr.isatty():
+        return nullcontext(_nothing)
+    return _Bar(len(prompts) if isinstance(prompts, Sized) else None)
+
+
+def _nothing() -> None:
+    """Nobody watches."""
+
+
+class _Bar:
+    """Answers so far, drawn by rich."""
+
+    def __init__(self, n_total: int | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._progress = Progress(
+            TextColumn("answers"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._progress.add_task("answers", total=n_total)
+
+    def __enter__(self) -> Callable[[], object]:
+        self._progress.start()
+        return lambda: self._progress.advance(self._task)
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()

@@ -1,0 +1,86 @@
+"""Where the worker leaves the events of a request, and where its reader finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Protocol, TypeAlias
+
+from unspool.types import Event
+
+News: TypeAlias = "tuple[Sequence[Event], bool]"  # of one step, and whether the request has ended
+
+
+class Inbox(Protocol):
+    """One request's news. The worker alone writes, and sets `request_id` and `is_paused`."""
+
+    request_id: int | None  # None before the engine has taken the request in
+    is_paused: bool  # the reader is behind; it says `Worker.catch_up` once it is not
+
+    @property
+    def n_unread(self) -> int:
+        """Steps whose news were not read yet."""
+        ...
+
+    def put(self, events: Sequence[Event], is_over: bool) -> None:
+        """News of a step. May raise when the reader is gone; the request is then cancelled."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """A step has failed, and with it the request: this is raised to its reader."""
+        ...
+
+
+class Mailbox:
+    """For a thread that waits for every step."""
+
+    def __init__(self) -> None:
+        self.request_id: int | None = None
+        self.is_paused = False
+        self._news: SimpleQueue[News | BaseException] = SimpleQueue()
+
+    @property
+    def n_unread(self) -> int:
+        return self._news.qsize()
+
+    def put(self, events: Sequence[Event], is_over: bool) -> None:
+        self._news.put((events, is_over))
+
+    def fail(self, error: BaseException) -> None:
+        self._news.put(error)
+
+    def get(self) -> News:
+        """The next news, when there are some; raises what made the request fail."""
+        return opened(self._news.get())
+
+
+class Gathered:
+    """For who waits for the whole answer: nobody is woken before it is there.
+
+    `whole` has all events. A thread asks for its result, a coroutine wraps it.
+    """
+
+    n_unread = 0
+
+    def __init__(self) -> None:
+        self.request_id: int | None = None
+        self.is_paused = False
+        self.whole: Future[list[Event]] = Future()
+        self.whole.set_running_or_notify_cancel()  # who does not want it any more tells the worker
+        self._events: list[Event] = []
+
+    def put(self, events: Sequence[Event], is_over: bool) -> None:
+        self._events += events
+        if is_over:
+            self.whole.set_result(self._events)
+
+    def fail(self, error: BaseException) -> None:
+        self.whole.set_exception(error)
+
+
+def opened(news: News | BaseException) -> News:
+    """News, or the error that came in their place."""
+    if isinstance(news, BaseException):
+        raise news
+    return news

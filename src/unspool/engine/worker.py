@@ -1,0 +1,325 @@
+"""The one thread that runs an engine, and how others talk to it.
+
+Commands go in through a queue and are obeyed between two steps, in order; events come out to the inbox
+of each request. Nothing else touches the engine, so no lock guards it, and Ctrl-C, which Python raises in the
+main thread, never meets half a step. Without work the thread sleeps on its queue.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Final, TypeVar
+
+from unspool.engine.engine import Engine
+from unspool.engine.inbox import Gathered, Inbox
+from unspool.errors import BadRequest, UnspoolError
+from unspool.types import Event, Request
+
+_T = TypeVar("_T")
+_Command = tuple[Callable[[], object], "Future[Any] | None"]
+
+
+class Worker:
+    """An engine and its thread, which starts with the first command.
+
+    The thread ends with `close`, with the process, or when nobody holds the worker any more.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._core = _Core(engine)
+        # The core knows nothing of the worker, so a worker that is dropped can tell it to end.
+        weakref.finalize(self, _drop, self._core).atexit = False
+
+    def submit(self, work: Callable[[], _T]) -> Future[_T]:
+        """Have the thread do something with the engine between two steps."""
+        return self._core.submit(work)
+
+    def call(self, work: Callable[[], _T]) -> _T:
+        """`submit`, and wait: what it returns or raises."""
+        return self.submit(work).result()
+
+    def open(self, requests: Sequence[Request], inboxes: Sequence[Inbox]) -> None:
+        """Add requests, all or none; raises what Engine.add raises."""
+        try:
+            self.submit_open(requests, inboxes).result()
+        except BaseException:
+            self.abandon(inboxes)
+            raise
+
+    def submit_open(self, requests: Sequence[Request], inboxes: Sequence[Inbox]) -> Future[None]:
+        """`open` for who waits in another way; `abandon` the inboxes when the wait is given up."""
+        return self.submit(partial(self._core.open, requests, inboxes))
+
+    def complete(self, requests: Sequence[Request]) -> list[list[Event]]:
+        """All events of each request, run side by side."""
+        inboxes = [Gathered() for _ in requests]
+        self.open(requests, inboxes)
+        try:
+            return [inbox.whole.result() for inbox in inboxes]
+        except BaseException:
+            self.forget(inboxes)
+            raise
+
+    def forget(self, inboxes: Sequence[Inbox]) -> None:
+        """Cancel requests as far as they are in flight, and wait until that is done; idempotent."""
+        try:
+            self.call(partial(self._core.forget, inboxes))
+        except UnspoolError:
+            assert self._core.is_closed, "nothing else is refused"
+        except BaseException:
+            self.abandon(inboxes)
+            raise
+
+    def abandon(self, inboxes: Sequence[Inbox]) -> None:
+        """`forget` without waiting, also from finalizers."""
+        self._core.commands.put((partial(self._core.forget, inboxes), None))
+
+    def catch_up(self, inbox: Inbox) -> None:
+        """The reader of a paused request has read on."""
+        if inbox.n_unread <= self._core.n_unread_low:
+            self._core.commands.put((partial(self._core.resume, inbox), None))
+
+    def set_priority(self, inbox: Inbox, priority: int) -> None:
+        """Change the priority of a request, for the steps to come."""
+        self._core.commands.put((partial(self._core.set_priority, inbox, priority), None))
+
+    def close(self) -> None:
+        """Cancel everything, end the thread and close the engine; idempotent.
+
+        Readers that wait still get their last event.
+        """
+        self._core.close()
+
+
+class _Core:
+    """What the thread holds."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.n_unread_low: Final = engine.limits.n_unread // 2
+        self.is_closed = False
+        self._failure: UnspoolError | None = None
+        self._inboxes: dict[int, Inbox] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """No thread and nothing to do."""
+        self.commands: SimpleQueue[_Command] = SimpleQueue()  # `put` may be called from finalizers
+        self.gate = threading.Lock()  # after `is_closed` is set nobody waits for an answer
+        self.thread: threading.Thread | None = None
+        self._has_ended = False
+
+    # On any thread
+
+    def submit(self, work: Callable[[], _T]) -> Future[_T]:
+        future: Future[_T] = Future()
+        with self.gate:
+            if self.is_closed:
+                raise self._failure or BadRequest("the model is closed; load it again", code="closed")
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._run, name="unspool-worker", daemon=True)
+                _running.add(self)
+                self.thread.start()
+            self.commands.put((work, future))
+        return future
+
+    def close(self) -> None:
+        with self.gate:
+            self.is_closed = True
+            thread = self.thread
+            if thread is None:
+                self.engine.close()
+                return
+            self.commands.put((self.end, None))
+        if thread is not threading.current_thread():
+            thread.join()
+
+    def park(self) -> None:
+        """Hold the thread between two steps until `unpark`, so that the process can be forked."""
+        self._go_on = threading.Event()
+        if self.thread is None or self.thread is threading.current_thread():
+            return
+        is_parked = threading.Event()
+        self.commands.put((partial(_wait, is_parked, self._go_on), None))
+        while not is_parked.wait(0.1) and self.thread.is_alive():
+            pass
+
+    def unpark(self) -> None:
+        self._go_on.set()
+
+    def begin_in_child(self) -> None:
+        """The thread stayed in the parent process, and so did the requests."""
+        self.begin()
+        self.fail_all(UnspoolError("the process was forked; its parent has the answer", code="forked"))
+
+    # On the thread of the worker
+
+    def open(self, requests: Sequence[Request], inboxes: Sequence[Inbox]) -> None:
+        added: dict[int, Inbox] = {}
+        try:
+            for request, inbox in zip(requests, inboxes, strict=True):
+                added[self.engine.add(request)] = inbox
+        except BaseException:
+            for request_id in added:
+                self.engine.cancel(request_id)
+            raise
+        for request_id, inbox in added.items():
+            inbox.request_id = request_id
+        self._inboxes |= added
+
+    def forget(self, inboxes: Sequence[Inbox]) -> None:
+        for inbox in inboxes:
+            if inbox.request_id is not None and self._inboxes.pop(inbox.request_id, None) is not None:
+                self.engine.cancel(inbox.request_id)
+
+    def resume(self, inbox: Inbox) -> None:
+        if inbox.is_paused and inbox.request_id is not None:
+            inbox.is_paused = False
+            self.engine.resume(inbox.request_id)
+
+    def set_priority(self, inbox: Inbox, priority: int) -> None:
+        if inbox.request_id is not None:
+            self.engine.set_priority(inbox.request_id, priority)
+
+    def end(self) -> None:
+        """Cancel everything; the thread leaves after this."""
+        self._has_ended = True
+        for request_id in list(self._inboxes):
+            self._deliver(self.engine.cancel(request_id))
+        self.engine.close()
+
+    def fail_all(self, error: BaseException) -> None:
+        """End every request with an error; the engine may go on when its pages add up."""
+        inboxes, self._inboxes = self._inboxes, {}
+        try:
+            for request_id in inboxes:
+                self.engine.cancel(request_id)
+            self.engine.check()
+        finally:
+            for inbox in inboxes.values():
+                inbox.fail(error)
+
+    def _run(self) -> None:
+        if hasattr(signal, "pthread_sigmask"):  # Ctrl-C has to wake the main thread
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            while not self._has_ended:
+                self._obey()
+                if not self._has_ended:
+                    self._step()
+        except BaseException as error:
+            self._break(error)
+        finally:
+            _running.discard(self)
+
+    def _obey(self) -> None:
+        """All commands there are; sleeps for one when there is nothing to run."""
+        while not self._has_ended:
+            try:
+                if self.engine.is_resting:
+                    work, future = self.commands.get(timeout=self.engine.next_deadline_s())
+                else:
+                    work, future = self.commands.get_nowait()
+            except Empty:
+                return
+            if future is None:
+                work()
+            elif future.set_running_or_notify_cancel():
+                try:
+                    result = work()
+                except BaseException as error:
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+            del work, future  # a sleeping thread keeps no answer alive
+
+    def _step(self) -> None:
+        try:
+            events = self.engine.step()
+        except BaseException as error:  # of whatever kind: readers wait for it
+            self.fail_all(error)
+        else:
+            self._deliver(events)
+
+    def _deliver(self, events: Sequence[Event]) -> None:
+        """One piece of news a request, whose reader is let run ahead no further than the limits say."""
+        by_request: dict[int, list[Event]] = {}
+        for event in events:
+            by_request.setdefault(event.request_id, []).append(event)
+        for request_id, its_events in by_request.items():
+            if (inbox := self._inboxes.get(request_id)) is None:
+                continue
+            is_over = not self.engine.is_in_flight(request_id)
+            if is_over:
+                del self._inboxes[request_id]
+            try:
+                inbox.put(its_events, is_over)
+            except Exception:  # nobody is there to read it, or to be told
+                self.forget([inbox])
+            if not is_over and inbox.n_unread >= self.engine.limits.n_unread:
+                inbox.is_paused = True
+                self.engine.pause(request_id)
+                if inbox.n_unread <= self.n_unread_low:  # read before it could see that it is paused
+                    self.resume(inbox)
+
+    def _break(self, error: BaseException) -> None:
+        """The engine is not what it should be: nothing is run on it any more."""
+        self._failure = UnspoolError(f"the engine has failed and is closed: {error!r}", code="engine_failed")
+        with self.gate:
+            self.is_closed = True
+        for inbox in self._inboxes.values():
+            inbox.fail(error)
+        while not self.commands.empty():
+            _, future = self.commands.get()
+            if future is not None and future.set_running_or_notify_cancel():
+                future.set_exception(self._failure)
+        self.engine.runner.close()
+
+
+_running: weakref.WeakSet[_Core] = weakref.WeakSet()  # whose thread is alive
+
+
+def _drop(core: _Core) -> None:
+    core.commands.put((core.end, None))
+
+
+def _wait(is_parked: threading.Event, go_on: threading.Event) -> None:
+    is_parked.set()
+    go_on.wait()
+
+
+def _park_all() -> None:
+    for core in list(_running):
+        core.park()
+
+
+def _unpark_all() -> None:
+    for core in list(_running):
+        core.unpark()
+
+
+def _begin_in_child() -> None:
+    cores = list(_running)
+    _running.clear()
+    for core in cores:
+        core.begin_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_park_all, after_in_parent=_unpark_all, after_in_child=_begin_in_child)
+
+
+@atexit.register
+def _end_threads() -> None:
+    """No thread may be inside a forward pass when the interpreter goes."""
+    for core in list(_running):
+        core.close()
