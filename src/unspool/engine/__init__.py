@@ -7,7 +7,7 @@
 5. `plan`        those rows as the arrays a runner reads
 6. `commit`      the only module that changes pages, histories and branches
 7. `transcript`  from tokens to text that is final: `stop` finds its end, `detokenize` its characters
-8. `stream`      the events of each request apart, for many readers; `interrupt` keeps Ctrl-C between steps
+8. `worker`      the one thread that runs it all; `stream` and `async_stream` read the events of one request
 
 `prompt` says what a caller may give, and comes before all of them.
 """
