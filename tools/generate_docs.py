@@ -114,6 +114,20 @@ def architectures() -> str:
     return table(("architecture", "what is particular"), rows)
 
 
+def verifiers() -> str:
+    """What judges an answer, by name."""
+    from unspool.search.verifiers.registry import BUILT_IN, find
+
+    def what(maker: Any) -> str:
+        return " ".join((maker.__doc__ or "").split("\n\n")[0].split()).partition(". ")[0].rstrip(".")
+
+    rows = [
+        (f"`{name}`", what(find(name)), f"`search/verifiers/{home.partition(':')[0]}.py`")
+        for name, home in BUILT_IN.items()
+    ]
+    return table(("verifier", "what", "file"), rows)
+
+
 def command_line() -> str:
     """Every command with its arguments and options, from the program itself."""
     import typer
@@ -184,6 +198,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "conventions": decoding_tables.conventions,
     "profiles": decoding_tables.profiles,
     "dialects": decoding_tables.dialects,
+    "verifiers": verifiers,
     "command-line": command_line,
     "chat-commands": chat_commands,
 }

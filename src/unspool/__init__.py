@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from unspool.llm import LLM as LLM
     from unspool.params import DecodingParams as DecodingParams
     from unspool.scoring import Score as Score
+    from unspool.search.best_of import BestOf as BestOf
     from unspool.sizing import kv_memory as kv_memory
     from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
@@ -31,6 +32,7 @@ _HOME = {
     "LLM": "unspool.llm",
     "AsyncEventStream": "unspool.engine.async_stream",
     "AsyncLLM": "unspool.aio",
+    "BestOf": "unspool.search.best_of",
     "BadRequest": "unspool.errors",
     "Completion": "unspool.types",
     "DecodingParams": "unspool.params",
@@ -54,6 +56,7 @@ __all__ = [
     "AsyncEventStream",
     "AsyncLLM",
     "BadRequest",
+    "BestOf",
     "Completion",
     "DecodingParams",
     "EngineStats",

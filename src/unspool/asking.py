@@ -104,6 +104,18 @@ def chat_request_of(
     return how.request(ids, params, positions)
 
 
+def last_user_text(messages: Sequence[Message]) -> str:
+    """What a conversation asks: the text of the user's last message, or nothing."""
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            content = message.get("content")
+            if isinstance(content, str):
+                return content
+            parts = content if isinstance(content, Sequence) else ()
+            return "".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+    return ""
+
+
 def completions_of(events: Iterable[Event], params: DecodingParams) -> list[Completion]:
     """What all the events of a request add up to, by branch; raises the error of the first that has one."""
     of_branch: dict[int, list[Event]] = {}

@@ -69,6 +69,8 @@ def run_best(
     spec: BestOf,
     params: DecodingParams,
     watch: Callable[[Judged], None] | None = None,
+    *,
+    first_branch: int = 0,
 ) -> BestReport:
     """Judge n answers to a prompt as they end; `params` are those they are written with.
 
@@ -82,7 +84,7 @@ def run_best(
     An answer that could not be judged (VerifierError) is ranked behind those that were. When that is so
     for all that ended, the last of these errors is raised.
     """
-    run = _Run(prompt, spec, params, watch)
+    run = _Run(prompt, spec, params, watch, range(first_branch, first_branch + spec.n))
     ended: Ended = "complete"
     try:
         for event in answers:
@@ -108,6 +110,7 @@ class _Run:
     spec: BestOf
     params: DecodingParams
     watch: Callable[[Judged], None] | None
+    branches: range
     events: dict[int, list[Event]] = field(default_factory=dict)  # of each branch
     judged: dict[int, Judged] = field(default_factory=dict)  # those that have ended, in that order
     n_told: dict[int, int] = field(default_factory=dict)  # tokens of each branch
@@ -151,7 +154,7 @@ class _Run:
         ranking = self.ranking
         best_first = [ranked[index][0] for index in ranking.order]
         rest = [each for each in self.judged.values() if each.verdict is None]
-        rest += [self._stopped(branch, ended) for branch in range(self.spec.n) if branch not in self.judged]
+        rest += [self._stopped(branch, ended) for branch in self.branches if branch not in self.judged]
         return BestReport((*best_first, *rest), ranking.votes, self.n_tokens, ended, self.seed)
 
     def _judge(self, branch: int, completion: Completion) -> Judged:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from unspool.asking import How, Message, Tool, chat_request_of, completions_of, request_of
+from unspool.asking import How, Message, Tool, chat_request_of, completions_of, last_user_text, request_of
+from unspool.best import BestReport, Judged, run_best
 from unspool.bulk import answers_in_order
 from unspool.door import Door
 from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
 from unspool.engine.stream import EventStream
 from unspool.params import DecodingParams
 from unspool.scoring import Score, windows_of
+from unspool.search.best_of import BestOf
 from unspool.types import Completion, Request
 
 if TYPE_CHECKING:
@@ -220,6 +222,46 @@ class LLM(Door):
             template_variables=template_variables,
         )
         return EventStream(self._worker, request)
+
+    # The best of several answers
+
+    def best(
+        self,
+        prompt: Prompt,
+        spec: BestOf,
+        params: DecodingParams | None = None,
+        *,
+        watch: Callable[[Judged], None] | None = None,
+        **how: Unpack[Options],
+    ) -> BestReport:
+        """Write spec.n answers to a prompt, judge each as it ends, stop the rest when that is enough, rank.
+
+        The verifier hears the prompt as text. `watch` hears of each answer when it is judged. What the report
+        says depends on the request alone; the engine may have run ahead of it, by Limits.n_unread steps.
+        """
+        applied, checked = spec.params(checked_params(params)), How(spec.n, **how)
+        stream = EventStream(self._worker, self._request(prompt, applied, checked))
+        asked = prompt if isinstance(prompt, str) else self.detokenize(prompt)
+        return run_best(stream, asked, spec, applied, watch, first_branch=checked.branch)
+
+    def best_chat(
+        self,
+        messages: Sequence[Message],
+        spec: BestOf,
+        params: DecodingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        watch: Callable[[Judged], None] | None = None,
+        **how: Unpack[Options],
+    ) -> BestReport:
+        """Like `best` for a conversation; the verifier hears the text of the user's last message."""
+        applied, checked = spec.params(checked_params(params)), How(spec.n, **how)
+        request = chat_request_of(
+            self.chat_template, messages, applied, checked, tools=tools, template_variables=template_variables
+        )
+        stream = EventStream(self._worker, request)
+        return run_best(stream, last_user_text(messages), spec, applied, watch, first_branch=checked.branch)
 
     # Measures
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 
-def print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    """Print rows; a first row in capitals is the head."""
-    if sys.stdout.isatty():
+def print_table(rows: Sequence[tuple[str, ...]], file: TextIO | None = None) -> None:
+    """Print rows, to standard output when no file is given; a first row in capitals is the head."""
+    file = sys.stdout if file is None else file
+    if file.isatty():
         from rich import box
         from rich.console import Console
         from rich.table import Table
@@ -19,8 +21,10 @@ def print_table(rows: Sequence[tuple[str, ...]]) -> None:
             table.add_column(head if has_head else "", overflow="fold", style="bold" if index == 0 else "")
         for row in rows[has_head:]:
             table.add_row(*row)
-        Console(markup=False, highlight=False).print(table)
+        Console(file=file, markup=False, highlight=False).print(table)
         return
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip(), file=file
+        )

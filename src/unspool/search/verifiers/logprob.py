@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from unspool.errors import BadRequest
+from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.verifiers.base import Alone, Verdict, reaches
 from unspool.types import Completion
 
@@ -55,18 +55,16 @@ class MeanLogprob(_Logprob):
 
 @dataclass(frozen=True, slots=True)
 class NormalisedLogprob(_Logprob):
-    """The sum over a norm of the length L, as beams have it: `gnmt` ((5 + L) / 6)^alpha, `power` L^alpha."""
+    """The log-probability of the whole answer over a norm of its length, as beams have it."""
 
-    norm: Literal["gnmt", "power"] = "gnmt"
+    norm: Kind = "gnmt"
     alpha: float = 0.6
 
     def __post_init__(self) -> None:
-        if self.norm not in ("gnmt", "power"):
-            raise BadRequest(f"norm must be 'gnmt' or 'power', got {self.norm!r}", code="bad_verifier")
+        LengthNorm(self.norm, self.alpha)  # refuses what is none
 
     def _length(self, n_tokens: int) -> float:
-        base = float(n_tokens) if self.norm == "power" else (5.0 + n_tokens) / 6.0
-        return float(base**self.alpha)
+        return LengthNorm(self.norm, self.alpha)(n_tokens)
 
 
 def sum_logprob(completion: Completion, *, final: bool = False) -> float:

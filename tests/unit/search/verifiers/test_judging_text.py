@@ -52,7 +52,7 @@ def test_logprobs_that_nobody_asked_for_are_missed():
     assert SumLogprob().needs_logprobs
     with pytest.raises(BadRequest, match="logprobs=0"):
         SumLogprob()("", answer("a b"))
-    with pytest.raises(BadRequest, match="norm must be"):
+    with pytest.raises(BadRequest, match="must be one of"):
         NormalisedLogprob(norm="cubic")
 
 

@@ -25,6 +25,7 @@ from unspool.search.verifiers.sandbox.run import run
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the sandbox needs POSIX")
 
+_PREFIX = f"unspool-sandbox-{os.getpid()}-"
 LIMITS = SandboxLimits(cpu_s=1, wall_s=20, output_bytes=4000, file_bytes=1 << 20, n_files=8)
 SHORT = SandboxLimits(wall_s=0.8, output_bytes=4000)
 
@@ -39,7 +40,7 @@ def guards():
 def nothing_stays_behind():
     """No folder and no process of a run is left when it has returned."""
     yield
-    assert not list(Path(tempfile.gettempdir()).glob(f"unspool-sandbox-{os.getpid()}-*"))
+    assert not list(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 
@@ -135,6 +136,7 @@ def test_threads_without_end_come_to_nothing():
         f"os.sched_setaffinity({os.getpid()}, [0])",
         "os.setuid(0) if os.getuid() else os.setuid(12345)",
         "os.chroot('.')",
+        f"__import__('fcntl').fcntl(os.pipe()[0], 8, {os.getpid()})",
     ],
 )
 def test_what_reaches_beyond_the_process_is_refused(guards, attack):
@@ -230,6 +232,47 @@ def _wait_for(condition):
             return found
         threading.Event().wait(0.02)  # leaves the processor to those that are waited for
     return condition()
+
+
+@pytest.mark.parametrize(
+    ("left_out", "attack"),
+    [
+        ("namespaces", "os.kill(os.getppid(), 9)"),
+        ("namespaces", "os.fork()"),
+        ("namespaces", "__import__('socket').socket()"),
+        ("namespaces", "open(f'/proc/{os.getppid()}/environ')"),
+        ("landlock", "open(f'/proc/{os.getppid()}/environ')"),
+        ("seccomp", f"os.kill({os.getpid()}, 9)"),
+        ("seccomp", "__import__('socket').create_connection(('127.0.0.1', 22), timeout=0.5)"),
+        ("seccomp", "open('/etc/passwd')"),
+    ],
+)
+def test_what_one_guard_would_hold_another_does(guards, left_out, attack):
+    if not {"processes", "calls", "files"} <= guards:
+        pytest.skip("needs a system that has all of them")
+    result = run(f"import os\n{attack}", "assert True", limits=LIMITS, allow_weak=True, leave_out=(left_out,))
+    assert "Error: [Errno" in result.problem, result
+
+
+def test_processes_that_outlive_their_parent_die_with_their_namespace(guards, tmp_path):
+    if "processes" not in guards:
+        pytest.skip("needs namespaces")
+    leave = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(60)\n"
+    run(leave, "assert True", limits=LIMITS, allow_weak=True, leave_out=("seccomp",))
+    assert _wait_for(lambda: not _processes_with(os.path.join(tempfile.gettempdir(), _PREFIX)))
+
+
+def test_files_without_a_file_system_of_their_own_are_counted(guards):
+    made = "for i in range(99): open(str(i), 'w')\nimport time; time.sleep(9)"
+    result = run(made, "", limits=LIMITS, allow_weak=True, leave_out=("namespaces",))
+    assert result.problem == "made more than 8 files"
+
+
+def test_without_any_guard_an_answer_is_not_run():
+    nothing = ("namespaces", "landlock", "seccomp")
+    with pytest.raises(VerifierError, match="allow_weak"):
+        run("", "assert True", leave_out=nothing)
+    assert run("", "assert True", leave_out=nothing, allow_weak=True).has_passed
 
 
 def test_where_nothing_can_be_shut_off_an_answer_is_not_run(monkeypatch):

@@ -13,9 +13,9 @@ ALLOWED, KILLED = 0x7FFF0000, 0x80000000
 PID = 42
 
 
-def decide(machine, number, argument=0, arch=None):
+def decide(machine, number, argument=0, arch=None, second=0):
     """What the filter says of a call: classic BPF, the few instructions of it that are used."""
-    data = {0: number, 4: AUDIT_ARCHS[machine] if arch is None else arch, 16: argument}
+    data = {0: number, 4: AUDIT_ARCHS[machine] if arch is None else arch, 16: argument, 24: second}
     steps, at, a = program(machine, PID), 0, 0
     while True:
         code, if_true, if_false, operand = steps[at]
@@ -60,6 +60,16 @@ def test_a_process_may_do_to_itself_what_it_may_not_to_others(machine, name):
     assert decide(machine, number, PID) == ALLOWED
     assert decide(machine, number, 1) == refused_with(errno.EPERM)
     assert decide(machine, number, 0) == (ALLOWED if name == "prlimit64" else refused_with(errno.EPERM))
+
+
+@pytest.mark.parametrize("machine", AUDIT_ARCHS)
+@pytest.mark.parametrize("name", seccomp.ARGUMENTS)
+def test_some_calls_are_refused_by_an_argument(machine, name):
+    numbers, index, values = seccomp.ARGUMENTS[name]
+    for value in [*values, 2, 99]:
+        given = {"second": value} if index else {"argument": value}
+        verdict = decide(machine, numbers[list(AUDIT_ARCHS).index(machine)], **given)
+        assert verdict == (refused_with(errno.EPERM) if value in values else ALLOWED)
 
 
 def test_calls_of_another_kind_end_the_process():

@@ -31,7 +31,7 @@ def main() -> None:  # pragma: no cover - in another process
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.clear()  # Python itself may have set LC_CTYPE
     guards: list[str] = []
-    if sys.platform == "linux":
+    if sys.platform == "linux" and "namespaces" not in job["leave_out"]:
         try:
             namespaces.leave()
             guards += ["processes", "network"]
@@ -117,16 +117,16 @@ def _lock(
             _move_imports(library, shown)
             library = shown
         if _is_open_to_all(library) and _is_open_to_all(job["work"]):
-            own_fence = _fence(library, job["work"])
+            own_fence = _fence(library, job)
             _become_nobody(job["work"], job["user"])
             guards.append("user")
             import resource
 
             resource.setrlimit(resource.RLIMIT_NPROC, (caps.n_threads + 1, caps.n_threads + 1))
         else:
-            own_fence = _fence(library, job["work"])
+            own_fence = _fence(library, job)
     else:
-        own_fence = _fence(library, job["work"])
+        own_fence = _fence(library, job)
     if os.getppid() != keeper:
         os._exit(0)
     drop_capabilities()
@@ -135,6 +135,8 @@ def _lock(
         own_fence.enter()
         guards.append("files")
     try:
+        if "seccomp" in job["leave_out"]:
+            raise OSError("left out")
         seccomp.install()
         guards += ["calls", "network", "signals"]
     except OSError:
@@ -142,10 +144,14 @@ def _lock(
             guards.append("signals")
 
 
-def _fence(library: str, work: str) -> landlock.Fence | None:  # pragma: no cover - in another process
-    readable = [library, os.path.join(sys.base_prefix, "lib", "libpython"), *_LIBRARIES]
+def _fence(  # pragma: no cover - in another process
+    library: str, job: dict[str, Any]
+) -> landlock.Fence | None:
+    if "landlock" in job["leave_out"]:
+        return None
+    readable = [library, *_LIBRARIES]
     try:
-        return landlock.Fence(readable, [work], _DEVICES)
+        return landlock.Fence(readable, [job["work"]], _DEVICES)
     except OSError:
         return None
 

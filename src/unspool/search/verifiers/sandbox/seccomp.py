@@ -45,11 +45,18 @@ REFUSED: Final = {
 }  # fmt: skip
 # Refused unless the first argument is the process itself (0 means that too for prlimit64):
 OWN_ONLY: Final = {"kill": (62, 129), "tgkill": (234, 131), "prlimit64": (302, 261)}
+# Refused when an argument is one of these: to be killed no more with the keeper; to have the kernel send
+# signals to others (F_SETOWN, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP); to type into a terminal (TIOCSTI).
+ARGUMENTS: Final = {
+    "prctl": ((157, 167), 0, (1,)),
+    "fcntl": ((72, 25), 1, (8, 15)),
+    "ioctl": ((16, 29), 1, (0x8901, 0x8902, 0x5412)),
+}
 CLONE: Final = (56, 220)  # refused without CLONE_THREAD
 CLONE3: Final = (435, 435)  # its flags are in memory, where no filter looks; the C library then uses clone
 
 _LD, _JEQ, _JGE, _JSET, _RET = 0x20, 0x15, 0x35, 0x45, 0x06
-_NR, _ARCH, _ARG0, _ARG0_HIGH = 0, 4, 16, 20  # offsets in struct seccomp_data, little-endian
+_NR, _ARCH, _ARG0 = 0, 4, 16  # offsets in struct seccomp_data; of an argument the low half, little-endian
 _ALLOW: Final = 0x7FFF0000
 _KILL: Final = 0x80000000
 _ERRNO: Final = 0x00050000
@@ -80,6 +87,11 @@ def program(machine: str, own_pid: int) -> list[Instruction]:
         zero: list[Instruction] = [(_JEQ, 0, 1, 0), allow] if name == "prlimit64" else []
         body = [(_LD, 0, 0, _ARG0), *zero, (_JEQ, 0, 1, own_pid), allow, eperm]
         steps += [(_JEQ, 0, len(body), numbers[which]), *body]
+    for numbers, argument, values in ARGUMENTS.values():
+        body = [(_LD, 0, 0, _ARG0 + 8 * argument)]
+        for value in values:
+            body += [(_JEQ, 0, 1, value), eperm]
+        steps += [(_JEQ, 0, len(body) + 1, numbers[which]), *body, allow]
     return [*steps, allow]
 
 

@@ -1,0 +1,248 @@
+"""`unspool best`: several answers to one prompt, and a verifier that picks the best."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unspool.cli import options
+from unspool.cli.best_verifier import VerifierOptions
+from unspool.cli.decoding import Decoding
+from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli.options import Context, Model, Runner, Threads
+from unspool.cli.run import Prompt, Quiet, Raw, System, read_prompt
+from unspool.cli.text import checked, write
+from unspool.errors import BadRequest
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unspool.best import BestReport, Judged
+    from unspool.llm import LLM
+    from unspool.search.best_of import BestOf
+
+_JUDGE = "The verifier"
+
+
+def _told(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, help=help, rich_help_panel=_JUDGE)
+
+
+@with_decoding_options(leave_out=REPORTS)
+def best(
+    prompt: Prompt = None,
+    model: Model = DEFAULT_MODEL,
+    n: Annotated[
+        str, typer.Option("-n", "--n", metavar="N", help="Answers to write, side by side. [default: 16]")
+    ] = "16",
+    raw: Raw = False,
+    system: System = None,
+    verifier: Annotated[
+        str | None,
+        _told("NAME|MODULE:FUNCTION", "What judges the answers: see `unspool best --verifier list`."),
+    ] = None,
+    tests: Annotated[
+        str | None, _told("FILE", "python-tests: Python with asserts, test functions or unittest cases.")
+    ] = None,
+    answer_regex: Annotated[
+        str | None,
+        _told("REGEX", "majority, regex: what finds the result of an answer. [majority: its last number]"),
+    ] = None,
+    weighted: Annotated[
+        bool,
+        typer.Option("--weighted", help="majority: likelier answers weigh more.", rich_help_panel=_JUDGE),
+    ] = False,
+    expect: Annotated[
+        str | None, _told("NUMBER", "arithmetic: the number to come to, with its unit.")
+    ] = None,
+    schema: Annotated[str | None, _told("FILE", "json-schema: the schema.")] = None,
+    source: Annotated[
+        list[str] | None,
+        _told("[LABEL=]FILE", "citations: a text that may be quoted. May be repeated."),
+    ] = None,
+    url: Annotated[
+        str | None, _told("URL", "http-reward: where to post; llm-judge: the API, http://host:port/v1.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="NAME=VALUE",
+            help="Any setting of the verifier; VALUE is JSON, or text. May be repeated.",
+            rich_help_panel=_JUDGE,
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Stop when all answers together have so many tokens. [default: none]"),
+    ] = None,
+    all_answers: Annotated[
+        bool, typer.Option("--all", help="Judge all answers, also when the verifier has decided.")
+    ] = False,
+    *,
+    decoding: Decoding,
+    threads: Threads = None,
+    context: Context = None,
+    runner: Runner = "native",
+    quiet: Quiet = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object with all answers, verdicts and votes.")
+    ] = False,
+) -> None:
+    """Write several answers to one prompt, judge each, and print the best.
+
+    Standard output has the best answer and nothing else, standard error the ranking. Answers are judged as
+    they end; the rest is stopped once one is accepted, or a vote cannot change any more.
+    """
+    from unspool.search.best_of import BestOf
+
+    if verifier == "list":
+        _print_verifiers()
+        return
+    judge = VerifierOptions(
+        _required(verifier),
+        settings or (),
+        tests,
+        answer_regex,
+        weighted,
+        expect,
+        schema,
+        source or (),
+        url,
+    )
+    if raw and system is not None:
+        raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
+    n_answers, budget_tokens = options.count("-n", n) or 1, options.count("--budget", budget)
+    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+
+    def spec_of(continues_prompt: bool) -> BestOf:
+        return BestOf(
+            n=n_answers,
+            verifier=judge.make(continues_prompt=continues_prompt),
+            budget_tokens=budget_tokens,
+            early_stop=not all_answers,
+        )
+
+    spec = spec_of(raw)
+    spec.params(decoding.params)  # refuses before anything is loaded
+    text = read_prompt(prompt)
+    system = None if system is None else checked(system, "--system")
+    for note in decoding.notes() if not quiet else ():
+        print(f"note: {note}", file=sys.stderr)
+    from unspool.cli.load import can_chat, load_llm
+
+    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
+    try:
+        used_template = not raw and can_chat(llm)
+        if not used_template and not raw:
+            spec = spec_of(True)
+        counter = _Counter(n_answers, is_shown=not quiet and verifier != "person" and sys.stderr.isatty())
+        try:
+            report = _run(llm, text, spec, decoding, system, used_template, quiet=quiet or raw, watch=counter)
+        finally:
+            counter.close()
+    finally:
+        llm.close()
+    if as_json:
+        _print_json(report, {"model": model, "prompt": text, "chat_template": used_template}, decoding, judge)
+    else:
+        _print(report, quiet=quiet)
+
+
+def _run(
+    llm: LLM,
+    text: str,
+    spec: BestOf,
+    decoding: Decoding,
+    system: str | None,
+    used_template: bool,
+    *,
+    quiet: bool,
+    watch: Callable[[Judged], None] | None,
+) -> BestReport:
+    if used_template:
+        messages = [{"role": "user", "content": text}]
+        if system is not None:
+            messages.insert(0, {"role": "system", "content": system})
+        return llm.best_chat(messages, spec, decoding.params, watch=watch)
+    if system is not None:
+        raise BadRequest("--system needs a chat template and this model has none; put it in the prompt")
+    if not quiet:
+        print("note: this model has no chat template; the prompt is continued as it stands", file=sys.stderr)
+    return llm.best(text, spec, decoding.params, watch=watch)
+
+
+def _print(report: BestReport, *, quiet: bool) -> None:
+    from unspool.cli.best_table import ranking_rows, summary_line, vote_rows
+    from unspool.cli.table import print_table
+
+    if report.best is not None:
+        write(report.best.text)
+        print(flush=True)
+    if quiet:
+        return
+    for rows in (ranking_rows(report), vote_rows(report)):
+        if rows:
+            print(file=sys.stderr)
+            print_table(rows, sys.stderr)
+    print(f"\n{summary_line(report)}", file=sys.stderr)
+
+
+def _print_json(
+    report: BestReport, asked: dict[str, Any], decoding: Decoding, judge: VerifierOptions
+) -> None:
+    from unspool.cli.best_table import report_dict
+
+    how = {
+        "verifier": judge.name,
+        "profile": decoding.profile_label,
+        "params": decoding.params.to_dict(),
+    }
+    print(json.dumps(asked | report_dict(report) | how, ensure_ascii=False))
+
+
+def _print_verifiers() -> None:
+    import inspect
+
+    from unspool.cli.table import print_table
+    from unspool.search.verifiers.registry import find, names
+
+    rows = [("VERIFIER", "SETTINGS", "WHAT")]
+    for name in names():
+        maker = find(name)
+        takes = ", ".join(p for p in inspect.signature(maker).parameters if not p.startswith("_"))
+        rows.append((name, takes, " ".join((maker.__doc__ or "").split("\n\n")[0].split())))
+    print_table(rows)
+
+
+def _required(verifier: str | None) -> str:
+    from unspool.search.verifiers.registry import names
+
+    if verifier is None:
+        raise BadRequest(
+            f"--verifier is missing: what judges the answers? There are: {', '.join(names())}",
+            code="no_verifier",
+        )
+    return verifier
+
+
+class _Counter:
+    """A line on the terminal that counts, and is taken away at the end; nothing where it would disturb."""
+
+    def __init__(self, n: int, *, is_shown: bool) -> None:
+        self._n, self._n_judged, self._is_shown = n, 0, is_shown
+
+    def __call__(self, _: Judged) -> None:
+        self._n_judged += 1
+        self._write(f"\rjudged {self._n_judged} of {self._n}\x1b[K")
+
+    def close(self) -> None:
+        self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        if self._is_shown:
+            print(text, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,90 @@
+"""A best-of-n report as a table for people and as one object for programs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from unspool.best import BestReport, Judged
+
+_HEAD: Final = ("RANK", "ANSWER", "SCORE", "ACCEPTED", "TOKENS", "RESULT", "DETAIL")
+_YES_NO: Final = {True: "yes", False: "no", None: ""}
+_MAX_CHARACTERS: Final = 60
+_ENDS: Final = {
+    "complete": "all answers ended",
+    "decided": "stopped early: the verifier had enough",
+    "budget": "stopped: the budget was spent",
+}
+
+
+def ranking_rows(report: BestReport) -> list[tuple[str, ...]]:
+    """A line an answer, the best first; columns that would be empty are left out. ANSWER counts from 1."""
+    lines = [_HEAD, *(_line(rank, each) for rank, each in enumerate(report.answers, start=1))]
+    kept = [i for i in range(len(_HEAD)) if any(line[i] for line in lines[1:])]
+    return [tuple(line[i] for i in kept) for line in lines]
+
+
+def vote_rows(report: BestReport) -> list[tuple[str, ...]]:
+    """A line for each result that was voted for."""
+    rows = [(_short(vote.answer), str(vote.n), f"{vote.weight:.4g}") for vote in report.votes]
+    return [("RESULT", "VOTES", "WEIGHT"), *rows] if rows else []
+
+
+def summary_line(report: BestReport) -> str:
+    n_judged = sum(each.verdict is not None for each in report.answers)
+    parts = [f"judged: {n_judged} of {len(report.answers)} answers"]
+    if any(each.verdict is not None and each.verdict.accepted is not None for each in report.answers):
+        parts.append(f"accepted: {report.n_accepted}")
+    parts += [f"{report.n_tokens} tokens", f"end: {_ENDS[report.ended]}"]
+    if report.seed is not None:
+        parts.append(f"seed: {report.seed}")
+    return " | ".join(parts)
+
+
+def report_dict(report: BestReport) -> dict[str, Any]:
+    return {
+        "text": str(report),
+        "answers": [_answer_dict(rank, each) for rank, each in enumerate(report.answers, start=1)],
+        "votes": [{"answer": vote.answer, "n": vote.n, "weight": vote.weight} for vote in report.votes],
+        "n_accepted": report.n_accepted,
+        "n_tokens": report.n_tokens,
+        "ended": report.ended,
+        "seed": report.seed,
+    }
+
+
+def _answer_dict(rank: int, each: Judged) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "rank": rank,
+        "branch": each.branch,
+        "text": each.text,
+        "token_ids": list(each.token_ids),
+        "finish_reason": None if each.completion is None else each.completion.finish_reason,
+        "verdict": None,
+        "problem": each.problem,
+    }
+    if (verdict := each.verdict) is not None:
+        told["verdict"] = {
+            "score": verdict.score if math.isfinite(verdict.score) else None,
+            "accepted": verdict.accepted,
+            "answer": verdict.answer,
+            "detail": verdict.detail,
+        }
+    return told
+
+
+def _line(rank: int, each: Judged) -> tuple[str, ...]:
+    number, n_tokens = str(each.branch + 1), str(len(each.token_ids))
+    if (verdict := each.verdict) is None:
+        return ("-", number, "", "", n_tokens, "", _short(each.problem))
+    score = f"{verdict.score:.4g}"
+    result = "" if verdict.answer is None else _short(verdict.answer)
+    return (str(rank), number, score, _YES_NO[verdict.accepted], n_tokens, result, _short(verdict.detail))
+
+
+def _short(text: str) -> str:
+    """One line of printable characters."""
+    line = " ".join(text.split())
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 3]}..."

@@ -1,0 +1,161 @@
+"""From --verifier and its companions to a verifier."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from unspool.cli.text import checked
+from unspool.errors import BadRequest, brief
+
+if TYPE_CHECKING:
+    from unspool.search.verifiers.base import Verifier
+
+# Which verifiers an option is for, and the setting that it is there.
+SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "--tests": {"python-tests": "tests"},
+    "--answer-regex": {"majority": "answers", "regex": "pattern"},
+    "--weighted": {"majority": "weighted"},
+    "--expect": {"arithmetic": "expected"},
+    "--schema": {"json-schema": "schema"},
+    "--source": {"citations": "sources"},
+    "--url": {"http-reward": "url", "llm-judge": "base_url"},
+}
+_CONTINUE: Final = ("python-tests", "python-examples")  # those that have to know what the program begins with
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierOptions:
+    """What was typed."""
+
+    name: str
+    assignments: Sequence[str] = ()
+    tests: str | None = None
+    answer_regex: str | None = None
+    weighted: bool = False
+    expect: str | None = None
+    schema: str | None = None
+    source: Sequence[str] = ()
+    url: str | None = None
+
+    def make(self, *, continues_prompt: bool) -> Verifier:
+        """The verifier; a program is read with the prompt before it where answers continue the prompt."""
+        from unspool.search.verifiers.registry import find, make
+
+        if self.name.partition(":")[2]:
+            settings = self._settings()
+            return make("function", function=_imported(self.name), **settings)
+        find(self.name)  # that there is one comes before what it is given
+        settings = self._settings()
+        if self.name in _CONTINUE:
+            settings.setdefault("continues_prompt", continues_prompt)
+        if self.name == "majority":
+            _set_answers(settings)
+        return make(self.name, **settings)
+
+    def _settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {}
+        for option, value in self._given().items():
+            wanted = SETTINGS[option]
+            if self.name not in wanted:
+                raise BadRequest(
+                    f"{option} is for {' and '.join(wanted)}, not for {self.name}; leave it out",
+                    code="bad_verifier",
+                )
+            settings[wanted[self.name]] = value
+        for text in self.assignments:
+            name, sign, value = checked(text, "--with").partition("=")
+            name = name.strip().replace("-", "_")
+            if not sign or not name:
+                raise BadRequest(f"--with takes NAME=VALUE, got {text!r}", code="bad_verifier")
+            if name in settings:
+                raise BadRequest(f"{name} of the verifier is given twice; keep one", code="bad_verifier")
+            settings[name] = _value(value)
+        return settings
+
+    def _given(self) -> dict[str, Any]:
+        """Options that were typed, read."""
+        given: dict[str, Any] = {}
+        if self.tests is not None:
+            given["--tests"] = _read(self.tests, "--tests")
+        if self.answer_regex is not None:
+            given["--answer-regex"] = checked(self.answer_regex, "--answer-regex")
+        if self.weighted:
+            given["--weighted"] = True
+        if self.expect is not None:
+            given["--expect"] = checked(self.expect, "--expect")
+        if self.schema is not None:
+            given["--schema"] = _json(_read(self.schema, "--schema"), self.schema)
+        if self.source:
+            given["--source"] = _sources(self.source)
+        if self.url is not None:
+            given["--url"] = checked(self.url, "--url")
+        return given
+
+
+def _set_answers(settings: dict[str, Any]) -> None:
+    """What votes are for: what a pattern finds, or the number that each answer comes to."""
+    from unspool.search.verifiers.arithmetic import Arithmetic
+    from unspool.search.verifiers.regex import Regex
+
+    pattern = settings.get("answers")
+    settings["answers"] = Arithmetic() if pattern is None else Regex(pattern)
+
+
+def _sources(texts: Sequence[str]) -> dict[str, str]:
+    """FILE or LABEL=FILE; a file without a label gets its number, from 1."""
+    sources: dict[str, str] = {}
+    for number, text in enumerate(texts, start=1):
+        label, sign, path = text.partition("=")
+        if not sign or os.path.exists(text):
+            label, path = str(number), text
+        if label in sources:
+            raise BadRequest(f"--source gives {label} twice; use another label", code="bad_verifier")
+        sources[label] = _read(path, "--source")
+    return sources
+
+
+def _imported(name: str) -> Any:
+    """MODULE:FUNCTION, looked for in the current folder too."""
+    import importlib
+    import sys
+
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        value: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadRequest(f"--verifier {name}: {brief(str(error))}", code="unknown_verifier") from error
+    finally:
+        sys.path.remove(os.getcwd())
+    return value
+
+
+def _read(path: str, option: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise BadRequest(f"{option}: {error.strerror}: {path}; name a file", code="bad_verifier") from None
+    except UnicodeDecodeError:
+        raise BadRequest(f"{option}: {path} is not valid UTF-8; convert it first", code="bad_text") from None
+
+
+def _json(text: str, path: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"{path} is no JSON: {brief(str(error))}", code="bad_verifier") from None
+
+
+def _value(text: str) -> Any:
+    """JSON where it is, else text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,199 @@
+"""`unspool best`, with answers that no model wrote."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from answers import Told
+
+from unspool.best import run_best
+from unspool.cli import load
+from unspool.cli.best_table import ranking_rows, report_dict, summary_line
+from unspool.cli.best_verifier import VerifierOptions
+from unspool.errors import BadRequest, TemplateError
+from unspool.params import DecodingParams
+from unspool.search.best_of import BestOf
+from unspool.search.verifiers.arithmetic import Arithmetic
+from unspool.search.verifiers.base import Verdict
+from unspool.search.verifiers.function import Function
+from unspool.search.verifiers.regex import Regex
+
+
+class FakeLLM:
+    """Has its answers ready, a word a token."""
+
+    def __init__(self, *answers):
+        self.answers, self.has_template, self.is_closed = answers, True, False
+        self.heard = None
+
+    @property
+    def has_chat_template(self):
+        return self.has_template
+
+    @property
+    def chat_template(self):
+        if not self.has_template:
+            raise TemplateError("none", code="no_chat_template")
+        return object()
+
+    def best(self, prompt, spec, params, *, watch=None):
+        self.heard = (prompt, spec, params)
+        told = Told(*[answer.split(" ") for answer in self.answers[: spec.n]])
+        return run_best(told, str(prompt), spec, spec.params(params), watch)
+
+    def best_chat(self, messages, spec, params, *, watch=None):
+        report = self.best(messages[-1]["content"], spec, params, watch=watch)
+        self.heard = (messages, spec, params)
+        return report
+
+    def close(self):
+        self.is_closed = True
+
+
+@pytest.fixture
+def llm(monkeypatch):
+    fake = FakeLLM("It is 4", "5", "So: 4", "It must be 4", "9 9 9 9 9 9 9")
+    monkeypatch.setattr(load, "load_llm", lambda model, **options: fake)
+    return fake
+
+
+def test_the_best_answer_is_printed_and_the_ranking_beside_it(unspool, llm):
+    ran = unspool("best", "2+2?", "-n", "5", "--verifier", "majority", "--answer-regex", r"\d", "--seed", "7")
+    assert ran.exit_code == 0, ran.err
+    assert ran.out == "So:4\n"  # the first to end of those that say 4
+    lines = [line.split() for line in ran.err.splitlines() if line]
+    assert lines[0] == ["RANK", "ANSWER", "SCORE", "TOKENS", "RESULT", "DETAIL"]
+    assert lines[1][:5] == ["1", "3", "1", "2", "4"]
+    assert lines[4][:5] == ["4", "2", "1", "1", "5"]
+    assert lines[5][:2] == ["-", "5"]
+    assert ["RESULT", "VOTES", "WEIGHT"] in lines
+    assert ["4", "3", "3"] in lines
+    assert (
+        "judged: 4 of 5 answers | 13 tokens | end: stopped early: the verifier had enough | seed: 7"
+        in ran.err
+    )
+    assert llm.heard[0] == [{"role": "user", "content": "2+2?"}]
+    assert llm.is_closed
+
+
+def test_json_has_everything(unspool, llm):
+    ran = unspool("best", "2+2?", "-n", "2", "--verifier", "regex", "--answer-regex", "5", "--all", "--json")
+    told = json.loads(ran.out)
+    assert (told["text"], told["prompt"], told["verifier"]) == ("5", "2+2?", "regex")
+    assert [(a["rank"], a["branch"], a["verdict"]["accepted"]) for a in told["answers"]] == [
+        (1, 1, True),
+        (2, 0, False),
+    ]
+    assert (told["ended"], told["n_tokens"], told["n_accepted"]) == ("complete", 4, 1)
+    assert told["params"]["temperature"] == 0.8
+    assert ran.err == ""
+
+
+def test_quiet_prints_the_answer_alone(unspool, llm):
+    ran = unspool("best", "2+2?", "-n", "2", "--verifier", "regex", "--answer-regex", "5", "-q")
+    assert (ran.out, ran.err) == ("5\n", "")
+
+
+def test_a_budget_in_which_nothing_ends_prints_no_answer(unspool, llm):
+    llm.answers = ("a b c", "d e f")
+    ran = unspool("best", "x", "-n", "2", "--verifier", "regex", "--answer-regex", "5", "--budget", "2")
+    assert (ran.exit_code, ran.out) == (0, "")
+    assert "the budget was spent" in ran.err
+
+
+def test_tests_come_from_a_file_and_the_prompt_begins_the_program_where_it_is_continued(
+    unspool, llm, tmp_path
+):
+    tests = tmp_path / "tests.py"
+    tests.write_text("assert f(1) == 2\n")
+    arguments = ("best", "def f(x):", "-n", "1", "--verifier", "python-tests", "--tests", str(tests))
+    allow = ("--with", "allow_weak=true")
+    llm.answers = ("return x",)
+    assert unspool(*arguments, *allow).exit_code == 0
+    assert llm.heard[1].verifier.continues_prompt is False
+    assert "0 of 1 tests" in unspool(*arguments, *allow, "--raw").err
+    assert llm.heard[1].verifier.continues_prompt is True
+    llm.has_template = False
+    assert "no chat template" in unspool(*arguments, *allow).err
+    assert llm.heard[1].verifier.continues_prompt is True
+    unspool(*arguments, "--with", "continues_prompt=false")
+    assert llm.heard[1].verifier.continues_prompt is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "--verifier is missing"),
+        (("--verifier", "regexp"), "did you mean 'regex'"),
+        (("--verifier", "regex"), "pattern"),
+        (("--verifier", "regex", "--answer-regex", "x", "-n", "0"), "-n must be"),
+        (("--verifier", "regex", "--answer-regex", "x", "--budget", "no"), "--budget must be"),
+        (("--verifier", "regex", "--answer-regex", "x", "--temperature", "0"), "equal answers"),
+        (("--verifier", "regex", "--answer-regex", "x", "--tests", __file__), "--tests is for python-tests"),
+        (("--verifier", "regex", "--with", "x"), "NAME=VALUE"),
+        (("--verifier", "regex", "--answer-regex", "x", "--with", "pattern=y"), "given twice"),
+        (("--verifier", "python-tests", "--tests", "/no/such"), "/no/such"),
+        (("--verifier", "json-schema", "--schema", __file__), "no JSON"),
+        (("--verifier", "no_module:f"), "no_module"),
+        (("--verifier", "regex", "--answer-regex", "x", "--raw", "--system", "s"), "--system"),
+        (("--verifier", "regex", "--answer-regex", "x", "--set", "logprobs=1"), "set by this command"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_in_one_line(unspool, llm, arguments, said):
+    ran = unspool("best", "Hi", *arguments)
+    assert ran.exit_code == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+    assert llm.heard is None
+
+
+def test_the_verifiers_are_listed(unspool):
+    ran = unspool("best", "--verifier", "list")
+    assert ran.exit_code == 0
+    assert "majority" in ran.out
+    assert "pattern, whole, ignore_case" in ran.out
+
+
+def make(name, **options):
+    return VerifierOptions(name, **options).make(continues_prompt=False)
+
+
+def test_majority_takes_the_last_number_or_what_a_pattern_finds():
+    assert make("majority").answers == Arithmetic()
+    assert make("majority", answer_regex="x", weighted=True).answers == Regex("x")
+    assert make("majority", weighted=True).weighted is True
+
+
+def test_sources_have_labels_or_numbers(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"text {name}")
+    citations = make("citations", source=[str(tmp_path / "a"), f"second={tmp_path / 'b'}"])
+    assert citations.sources == {"1": "text a", "second": "text b"}
+    with pytest.raises(BadRequest, match="twice"):
+        make("citations", source=[f"x={tmp_path / 'a'}", f"x={tmp_path / 'b'}"])
+
+
+def test_settings_are_json_or_text():
+    reward = make("http-reward", url="http://localhost/", assignments=["accept-at=0.5", "score_field=a.b"])
+    assert (reward.url, reward.accept_at, reward.score_field) == ("http://localhost/", 0.5, "a.b")
+    assert make("arithmetic", expect="5 km").expected == "5 km"
+
+
+def test_a_function_of_the_current_folder_judges(tmp_path, monkeypatch):
+    (tmp_path / "my_checks_of_best.py").write_text("def long(prompt, text):\n    return len(text)\n")
+    monkeypatch.chdir(tmp_path)
+    assert make("my_checks_of_best:long").function("", "abc") == 3
+    with pytest.raises(BadRequest, match="short"):
+        make("my_checks_of_best:short")
+
+
+def test_scores_that_are_not_finite_are_null_and_text_is_one_line():
+    spec = BestOf(n=1, verifier=Function(lambda p, t: Verdict(float("-inf"), detail="a\n\x1b[2J" + "x" * 99)))
+    report = run_best(Told(["a"]), "p", spec, DecodingParams())
+    assert report_dict(report)["answers"][0]["verdict"]["score"] is None
+    assert json.dumps(report_dict(report))
+    (_, line) = ranking_rows(report)
+    assert len(line[-1]) == 60
+    assert line[-1].startswith("a \\x1b[2Jxxx")
+    assert summary_line(report).startswith("judged: 1 of 1 answers | 1 tokens")
