@@ -68,7 +68,7 @@ Crew::~Crew() {
 void Crew::start() {
   const std::lock_guard<std::mutex> lock(starting_);
   if (shared_ && process_ == this_process()) return;
-  new std::vector<std::thread>(std::move(threads_));  // none, or a parent's
+  if (!threads_.empty()) new std::vector<std::thread>(std::move(threads_));  // a parent's
   threads_.clear();
   auto shared = std::make_shared<Shared>();
   try {
