@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unspool.kv.calculator import KvMemory as KvMemory
     from unspool.llm import LLM as LLM
     from unspool.params import DecodingParams as DecodingParams
+    from unspool.saving import SavedText as SavedText
     from unspool.scoring import Score as Score
     from unspool.search.best_of import BestOf as BestOf
     from unspool.sizing import kv_memory as kv_memory
@@ -43,6 +44,7 @@ _HOME = {
     "KvMemory": "unspool.kv.calculator",
     "kv_memory": "unspool.sizing",
     "Score": "unspool.scoring",
+    "SavedText": "unspool.saving",
     "TokenLogprob": "unspool.types",
     "TokenLogprobs": "unspool.types",
     "TokenTrace": "unspool.trace",
@@ -65,6 +67,7 @@ __all__ = [
     "InterToken",
     "KvMemory",
     "Limits",
+    "SavedText",
     "Score",
     "TokenLogprob",
     "TokenLogprobs",

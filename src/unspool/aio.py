@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from unspool.asking import How, Message, Tool, chat_request_of, completions_of, request_of
@@ -13,6 +14,7 @@ from unspool.engine.async_stream import AsyncEventStream
 from unspool.engine.inbox import Gathered
 from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
 from unspool.params import DecodingParams
+from unspool.saving import SavedText, load, save_chat, save_text
 from unspool.scoring import Score, windows_of
 from unspool.types import Completion, Event, Request
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from unspool.asking import Options
+    from unspool.saving import Keeping
 
 
 class AsyncLLM(Door):
@@ -167,6 +170,29 @@ class AsyncLLM(Door):
     async def perplexity(self, text: Prompt, *, stride: int | None = None) -> float:
         """`score(text).perplexity`: e to the mean of the negative log-probabilities of its tokens."""
         return (await self.score(text, stride=stride)).perplexity
+
+    # Sessions: in a thread; one that has begun goes on to its end, whatever happens to the task
+
+    async def save_session(self, path: str | Path, prompt: Prompt, **how: Unpack[Keeping]) -> SavedText:
+        """Write the keys and values of a text to a file: see LLM.save_session."""
+        return await asyncio.to_thread(save_text, self, path, prompt, how)
+
+    async def save_chat_session(
+        self,
+        path: str | Path,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Keeping],
+    ) -> SavedText:
+        """`save_session` for a conversation: see LLM.save_chat_session."""
+        options: dict[str, Any] = {"tools": tools, "template_variables": template_variables}
+        return await asyncio.to_thread(save_chat, self, path, messages, how, **options)
+
+    async def load_session(self, path: str | Path, *, cache_salt: str | None = None) -> SavedText:
+        """Know the text of a session file: see LLM.load_session."""
+        return await asyncio.to_thread(load, self, path, cache_salt)
 
     # Life
 

@@ -88,6 +88,7 @@ class SessionFileError(UnspoolError):
         super().__init__(f"{path}: {field}: {problem}", code=code)
         self.path = str(path)
         self.field = field
+        self.problem = problem
 
 
 class UnsupportedModel(UnspoolError):

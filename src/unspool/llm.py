@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from unspool.asking import How, Message, Tool, chat_request_of, completions_of, last_user_text, request_of
@@ -12,6 +13,7 @@ from unspool.door import Door
 from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
 from unspool.engine.stream import EventStream
 from unspool.params import DecodingParams
+from unspool.saving import SavedText, load, save_chat, save_text
 from unspool.scoring import Score, windows_of
 from unspool.search.best_of import BestOf
 from unspool.types import Completion, Request
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from unspool.asking import Options
+    from unspool.saving import Keeping
 
 
 class LLM(Door):
@@ -277,6 +280,38 @@ class LLM(Door):
     def perplexity(self, text: Prompt, *, stride: int | None = None) -> float:
         """`score(text).perplexity`: e to the mean of the negative log-probabilities of its tokens."""
         return self.score(text, stride=stride).perplexity
+
+    # Sessions
+
+    def save_session(self, path: str | Path, prompt: Prompt, **how: Unpack[Keeping]) -> SavedText:
+        """Write the keys and values of a text to a file, so that a prompt that begins with it is not read
+        again: by this model, tomorrow, in another process.
+
+        The text is read first as far as it is not cached. The file is written whole or not at all. The
+        options: `unspool.saving.Keeping`.
+        """
+        return save_text(self, path, prompt, how)
+
+    def save_chat_session(
+        self,
+        path: str | Path,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        **how: Unpack[Keeping],
+    ) -> SavedText:
+        """`save_session` for a conversation, as `chat` writes it out: to the end of the assistant's message
+        when that is the last one, and else up to where its answer would begin."""
+        return save_chat(self, path, messages, how, tools=tools, template_variables=template_variables)
+
+    def load_session(self, path: str | Path, *, cache_salt: str | None = None) -> SavedText:
+        """Know the text of a session file, as if it had just been read: all of it or nothing.
+
+        It stays until its pages are needed for others. Raises SessionFileError for a file that is damaged
+        or another model's, CapacityError and ContextOverflow for a text that has no room here.
+        """
+        return load(self, path, cache_salt)
 
     # Life
 

@@ -35,6 +35,15 @@ def chat(
     load: Annotated[
         str | None, typer.Option(metavar="FILE", help="Go on with a conversation that /save wrote.")
     ] = None,
+    session_file: Annotated[
+        str | None,
+        typer.Option(
+            "--session",
+            metavar="FILE",
+            help="Keep the conversation in a file, and what the model has read of it: go on with it when it "
+            "is there, and save it after each answer and at the end.",
+        ),
+    ] = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -51,14 +60,25 @@ def chat(
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
     kv_settings = options.kv_size(kv)
     from unspool.cli.chat_commands import handle
+    from unspool.cli.chat_kept import KeptChat
     from unspool.cli.chat_session import ChatSession
     from unspool.cli.line_editor import terminal_lines
     from unspool.cli.load import can_chat, load_llm
 
     system = None if system is None else checked(system, "--system")
     session = ChatSession(model, decoding, system)
+    kept = None if session_file is None else KeptChat(session, session_file)
+    if kept is not None and kept.is_there and load is not None:
+        raise BadRequest(
+            f"--load {load} and --session {kept.path}, which is there, are two conversations; give one",
+            code="two_conversations",
+        )
+    goes_on = load is not None or (kept is not None and kept.is_there)
+    if kept is not None:
+        say(kept.begin(), quiet)
     if load is not None:
         say(handle(session, f"/load {load}").text, quiet)
+    if goes_on:
         # What was typed wins over the file: a whole profile over all of it.
         session.decoding = decoding if decoding.shown_profile else session.decoding.setting(**decoding.typed)
         session.system = session.system if system is None else system
@@ -74,24 +94,41 @@ def chat(
             )
         if sys.stdin is None:
             raise BadRequest("there is no standard input to read messages from", code="no_prompt")
-        if sys.stdin.isatty():
+        is_terminal = sys.stdin.isatty()
+        if is_terminal:
             say(f"{model}: /help lists the commands, Ctrl-D leaves", quiet)
-            talk(session, llm, terminal_lines(), quiet=quiet, forgiving=True)
-        else:
-            talk(session, llm, piped_lines(), quiet=quiet, forgiving=False)
+        read_line = terminal_lines() if is_terminal else piped_lines()
+        if kept is None:
+            talk(session, llm, read_line, quiet=quiet, forgiving=is_terminal)
+            return
+        say(kept.restore(llm), quiet)
+        try:
+            talk(session, llm, read_line, quiet=quiet, forgiving=is_terminal, keep=lambda: kept.keep(llm))
+        finally:
+            say(kept.end(llm), quiet)
     finally:
         llm.close()
 
 
 def talk(
-    session: ChatSession, llm: LLM, read_line: Callable[[str], str | None], *, quiet: bool, forgiving: bool
+    session: ChatSession,
+    llm: LLM,
+    read_line: Callable[[str], str | None],
+    *,
+    quiet: bool,
+    forgiving: bool,
+    keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Read, run, answer, until there are no more lines. `forgiving`: an error is shown and talk goes on."""
+    """Read, run, answer, until there are no more lines. `forgiving`: an error is shown and talk goes on.
+
+    `keep` is called before each line is read, when everything that came of the one before has been done.
+    """
     from unspool.cli.chat_commands import handle
 
     while True:
         was_answering = False
         try:
+            keep()
             message = read_message(read_line)
             if message is None:
                 return

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,14 @@ VERSION = 1
 MAX_BYTES = 64 << 20
 
 
-def save(session: ChatSession, path: Path) -> None:
-    """Write the conversation beside its destination and rename it into place."""
+def content_of(session: ChatSession) -> dict[str, Any]:
+    """The conversation as such an object."""
     messages = []
     for turn in session.turns:
         messages.append({"role": "user", "content": turn.user})
         if turn.assistant is not None:
             messages.append({"role": "assistant", "content": turn.assistant})
-    content = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "model": session.model,
@@ -37,7 +38,11 @@ def save(session: ChatSession, path: Path) -> None:
         "params": session.params.to_dict(),
         "messages": messages,
     }
-    text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+
+
+def save(session: ChatSession, path: Path) -> None:
+    """Write the conversation beside its destination and rename it into place."""
+    text = json.dumps(content_of(session), ensure_ascii=False, indent=2) + "\n"
     temporary = None
     try:
         with tempfile.NamedTemporaryFile(
@@ -60,9 +65,13 @@ def save(session: ChatSession, path: Path) -> None:
 
 def load(session: ChatSession, path: Path) -> str | None:
     """Take over the conversation of a file. All or nothing; returns the model's name if it is another."""
+    return take_over(session, _read(path), path)
+
+
+def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> str | None:
+    """What `load` does, for an object that was read from the file by other means."""
     from unspool.params import DecodingParams
 
-    content = _read(path)
     if content.get("format") != FORMAT:
         raise _bad(path, "format", content.get("format"), f"must be {FORMAT!r}: not a saved chat")
     if content.get("version") != VERSION:

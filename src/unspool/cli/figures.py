@@ -13,8 +13,9 @@ def figures_line(event: Event, profile: str = "") -> str:
     """Tokens, time to first token, speeds, reason, seed and profile of a request, from its last event."""
     usage = event.usage
     assert usage is not None, "only the last event has figures"
+    cached = f", {usage.cached_tokens} cached" if usage.cached_tokens else ""
     parts = [
-        f"prompt: {_tokens(usage.prompt_tokens)}{_speed(usage.prefill_tokens_per_s)}",
+        f"prompt: {_tokens(usage.prompt_tokens)}{cached}{_speed(usage.prefill_tokens_per_s)}",
         f"answer: {_tokens(usage.completion_tokens)}{_speed(usage.decode_tokens_per_s)}",
         f"first token: {usage.ttft_ms:.0f} ms",
         f"end: {_reason(event)}",

@@ -166,7 +166,7 @@ class Sessions:
         if n_tokens > self._context_length:
             raise ContextOverflow(
                 f"the session {session.origin} has {n_tokens} tokens and the context {self._context_length}; "
-                "raise context_length (--context) if the model has room"
+                "raise context_length (--context), and kv_tokens (--kv) where that was given"
             )
         n_pages = pages_for(n_tokens, self._storage.page_size)
         if n_pages > pool.n_pages:
@@ -221,7 +221,7 @@ def _one_row_each(token_ids: I32, positions: Sequence[int], pages: Sequence[int]
 def _digest_of(vocabulary: Vocabulary) -> str:
     """Of every token's bytes, and which of them end a text."""
     digest = hashlib.sha256(repr((vocabulary.vocab_size, sorted(vocabulary.eos_ids))).encode())
-    for token_id in range(vocabulary.vocab_size):
-        token = vocabulary.token_bytes(token_id)
-        digest.update(len(token).to_bytes(4, "little") + token)
+    joined, starts = vocabulary.all_token_bytes()
+    digest.update(joined)
+    digest.update(starts.astype("<i8").data)
     return digest.hexdigest()

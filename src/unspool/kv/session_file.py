@@ -18,7 +18,8 @@ import os
 import stat
 import struct
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from io import BufferedReader
 from pathlib import Path
@@ -49,6 +50,17 @@ class KvIdentity:
     n_kv_heads: int
     head_dim: int
     dtype: str  # as NumPy writes it, "<f2"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeader:
+    """What a file says of itself before its values."""
+
+    identity: KvIdentity
+    n_tokens: int
+    token_bytes: int
+    sha256: str  # of token ids and values
+    note: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,14 +130,24 @@ def write_session(path: str | Path, session: Session) -> int:
 def read_session(path: str | Path, expected: KvIdentity | None = None) -> Session:
     """All of a session file, checked. SessionFileError names the field; with `expected`, also when the
     file belongs to another model (code `session_mismatch`), before its values are read."""
-    path = Path(path)
+    with _opened(path) as file:  # buffered: readinto is whole or the end
+        return _read_values(Path(path), file, _read_header(Path(path), file), expected)
+
+
+def read_header(path: str | Path) -> SessionHeader:
+    """What a session file is about; its values are left where they are."""
+    with _opened(path) as file:
+        return _read_header(Path(path), file)
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[BufferedReader]:
     try:
-        with open(path, "rb", opener=_open_without_waiting) as file:  # buffered: readinto is whole or the end
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise SessionFileError(path, "file", "is not a regular file; give the path of a session file")
-            return _read(path, file, status.st_size, expected)
-    except (OSError, ValueError) as problem:
+            yield file
+    except (OSError, ValueError) as problem:  # ValueError: a name that cannot be one
         raise SessionFileError(path, "file", f"cannot be read: {_why(problem)}; check the path") from problem
 
 
@@ -134,7 +156,8 @@ def _open_without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
-def _read(path: Path, file: BufferedReader, file_bytes: int, expected: KvIdentity | None) -> Session:
+def _read_header(path: Path, file: BufferedReader) -> SessionHeader:
+    file_bytes = os.fstat(file.fileno()).st_size
     header_bytes, header_sha256 = _read_preamble(path, file, file_bytes)
     header = file.read(header_bytes)
     if hashlib.sha256(header).digest() != header_sha256:
@@ -145,8 +168,6 @@ def _read(path: Path, file: BufferedReader, file_bytes: int, expected: KvIdentit
     note = content.get("note")
     if not isinstance(note, dict):
         raise SessionFileError(path, "note", f"is {brief(note)} and must be an object; {_SAVE_AGAIN}")
-    if expected is not None:
-        check_identity(path, identity, expected)
     n_bytes = _PREAMBLE.size + header_bytes + n_tokens * (4 + token_bytes)
     if n_bytes != file_bytes:
         raise SessionFileError(
@@ -154,9 +175,19 @@ def _read(path: Path, file: BufferedReader, file_bytes: int, expected: KvIdentit
             "n_tokens",
             f"{n_tokens} tokens make {n_bytes} bytes and the file has {file_bytes}; {_SAVE_AGAIN}",
         )
+    return SessionHeader(identity, n_tokens, token_bytes, str(content.get("sha256")), note)
+
+
+def _read_values(
+    path: Path, file: BufferedReader, header: SessionHeader, expected: KvIdentity | None
+) -> Session:
+    if expected is not None:
+        check_identity(path, header.identity, expected)
     try:
-        token_ids, values = np.empty(n_tokens, "<i4"), np.empty((n_tokens, token_bytes), np.uint8)
+        token_ids = np.empty(header.n_tokens, "<i4")
+        values = np.empty((header.n_tokens, header.token_bytes), np.uint8)
     except MemoryError:
+        n_bytes = header.n_tokens * header.token_bytes
         raise CapacityError(
             f"memory ran out for the {n_bytes / 1e9:.1f} GB of {path}; load it where there is more",
             code="out_of_memory",
@@ -166,10 +197,10 @@ def _read(path: Path, file: BufferedReader, file_bytes: int, expected: KvIdentit
         if file.readinto(view) != view.nbytes:
             raise SessionFileError(path, name, f"the file ends inside them; {_SAVE_AGAIN}")
         digest.update(view)
-    if digest.hexdigest() != content.get("sha256"):
+    if digest.hexdigest() != header.sha256:
         raise SessionFileError(path, "values", f"and token ids do not match their SHA-256; {_SAVE_AGAIN}")
-    _check_finite(path, values, identity)
-    return Session(identity, token_ids, values, note, str(path))
+    _check_finite(path, values, header.identity)
+    return Session(header.identity, token_ids, values, header.note, str(path))
 
 
 def _check_finite(path: Path, values: U8, identity: KvIdentity) -> None:

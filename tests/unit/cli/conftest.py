@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from unspool.cli import load, main
 from unspool.errors import TemplateError, UnspoolError
+from unspool.kv.session_file import KvIdentity, Session, read_session, write_session
 from unspool.params import DecodingParams
+from unspool.saving import SavedText
 from unspool.types import Event, Usage
+
+FAKE = KvIdentity("fake", "a", "b", 1, 1, 1, "<f2")
 
 
 @dataclass
@@ -28,6 +33,10 @@ class FakeLLM:
     prompts: list[tuple[str, DecodingParams]] = field(default_factory=list)
     chats: list[tuple[list[dict[str, str]], DecodingParams]] = field(default_factory=list)
     asked: dict[str, Any] = field(default_factory=dict)
+    identity: KvIdentity = FAKE
+    cannot_load: UnspoolError | None = None
+    saves: list[int] = field(default_factory=list)  # tokens with keys and values in each file written
+    loads: list[int] = field(default_factory=list)
     is_closed: bool = False
     n_streams_closed: int = 0
 
@@ -80,6 +89,24 @@ class FakeLLM:
             )
         finally:
             self.n_streams_closed += 1
+
+    def save_session(self, path: Path, prompt: Sequence[int], *, note: Any) -> SavedText:
+        """A token each of `prompt`, with keys and values of its own."""
+        self.saves.append(len(prompt))
+        ids = np.array(prompt, np.int32)
+        write_session(path, Session(self.identity, ids, np.zeros((len(ids), 4), np.uint8), note))
+        return SavedText(tuple(prompt), note, 4 * len(ids))
+
+    def save_chat_session(self, path: Path, messages: Any, *, note: Any, compute_missing: bool) -> SavedText:
+        assert not compute_missing
+        return self.save_session(path, range(10 * len(messages)), note=note)
+
+    def load_session(self, path: Path) -> SavedText:
+        if self.cannot_load is not None:
+            raise self.cannot_load
+        session = read_session(path, self.identity)
+        self.loads.append(session.n_tokens)
+        return SavedText(tuple(session.token_ids.tolist()), session.note, session.values.nbytes)
 
     def close(self) -> None:
         self.is_closed = True
