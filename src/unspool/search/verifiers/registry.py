@@ -10,7 +10,7 @@ function) whose keyword arguments are the verifier's settings:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module, metadata
 from typing import Any, Final
 
@@ -33,6 +33,26 @@ BUILT_IN: Final = {
     "http-reward": "http_reward:HttpReward",
     "llm-judge": "llm_judge:LlmJudge",
     "person": "person:Person",
+}
+
+# Settings that come from a command line or a file are checked by what the verifier declares.
+_KINDS: Final[dict[str, tuple[type, ...]]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "None": (type(None),),
+}
+_WORDS: Final = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "None": "none",
+}
+_PARTS: Final = {
+    "SandboxLimits": "unspool.search.verifiers.sandbox.limits",
+    "JudgePrompt": "unspool.search.verifiers.llm_judge",
 }
 
 
@@ -69,4 +89,24 @@ def make(name: str, /, **settings: Any) -> Verifier:
     except TypeError as error:
         takes = ", ".join(p for p in known.parameters if not p.startswith("_")) or "nothing"
         raise BadRequest(f"verifier {name}: {error}; it takes: {takes}", code="bad_verifier") from None
-    return maker(**settings)
+    return maker(**{each: _read(name, maker, each, value) for each, value in settings.items()})
+
+
+def _read(name: str, maker: Any, setting: str, value: Any) -> Any:
+    """A setting as the verifier declares it; a mapping where it wants a part with fields of its own."""
+    declared = getattr(maker, "__dataclass_fields__", {}).get(setting)
+    kinds = str(declared.type).split(" | ") if declared is not None else []
+    if len(kinds) == 1 and kinds[0] in _PARTS and isinstance(value, Mapping):
+        part = getattr(import_module(_PARTS[kinds[0]]), kinds[0])
+        try:
+            return part(**value)
+        except TypeError as error:
+            raise BadRequest(f"{setting} of verifier {name}: {error}", code="bad_verifier") from None
+    if not kinds or not all(kind in _KINDS for kind in kinds):
+        return value
+    if any(isinstance(value, _KINDS[kind]) and isinstance(value, bool) <= (kind == "bool") for kind in kinds):
+        return value
+    wanted = " or ".join(_WORDS[kind] for kind in kinds)
+    raise BadRequest(
+        f"{setting} of verifier {name} must be {wanted}, got {brief(value)}", code="bad_verifier"
+    )

@@ -59,6 +59,34 @@ def test_an_installed_package_adds_verifiers_but_takes_no_name_of_ours(installed
     assert registry.find("regex").__name__ == "Regex"
 
 
+def test_settings_are_of_the_kind_that_is_declared():
+    for name, settings, said in [
+        ("regex", {"pattern": "x", "whole": 1}, "whole of verifier regex must be true or false, got 1"),
+        (
+            "mean-logprob",
+            {"accept_at": "high"},
+            "accept_at of verifier mean-logprob must be a number or none",
+        ),
+        ("mean-logprob", {"accept_at": True}, "must be a number or none"),
+        ("citations", {"sources": {"1": "a"}, "min_words": 2.5}, "a whole number"),
+        (
+            "python-tests",
+            {"tests": "assert 1", "limits": {"cpu": 1}},
+            "limits of verifier python-tests: .*cpu",
+        ),
+        ("llm-judge", {"base_url": "http://x", "model": 3}, "a text"),
+    ]:
+        with pytest.raises(BadRequest, match=said):
+            registry.make(name, **settings)
+
+
+def test_parts_of_a_verifier_may_be_given_as_mappings():
+    limits = registry.make("python-tests", tests="assert 1", limits={"cpu_s": 2}).limits
+    assert limits.cpu_s == 2
+    prompt = {"system": "", "user": "{completion}", "score_pattern": r"(\d)", "lowest": 0, "highest": 9}
+    assert registry.make("llm-judge", base_url="http://x", model="m", prompt=prompt).prompt.highest == 9
+
+
 def test_what_cannot_be_found_imported_or_set_is_named(installed):
     with pytest.raises(BadRequest, match="did you mean 'regex'"):
         registry.find("regexp")
