@@ -17,9 +17,10 @@ def figures_line(event: Event, profile: str = "") -> str:
     parts = [
         f"prompt: {_tokens(usage.prompt_tokens)}{cached}{_speed(usage.prefill_tokens_per_s)}",
         f"answer: {_tokens(usage.completion_tokens)}{_speed(usage.decode_tokens_per_s)}",
-        f"first token: {usage.ttft_ms:.0f} ms",
-        f"end: {_reason(event)}",
     ]
+    if usage.completion_tokens:
+        parts.append(f"first token: {usage.ttft_ms:.0f} ms")
+    parts.append(f"end: {_reason(event)}")
     if event.seed is not None:
         parts.append(f"seed: {event.seed}")
     if profile:
@@ -49,7 +50,7 @@ def usage_dict(usage: Usage) -> dict[str, Any]:
 
 def _reason(event: Event) -> str:
     if isinstance(event.stop, str):
-        return f"stop text {event.stop!r}"
+        return f"stopped at {event.stop!r}"
     if event.finish_reason == "stop":
         return "end of text" if event.stop is None else f"end of text (token {event.stop})"
     assert event.finish_reason is not None, "only the last event has a reason"

@@ -128,7 +128,7 @@ def test_json_is_one_object_with_text_ids_usage_and_parameters(unspool, fake_llm
 @pytest.mark.parametrize(
     ("stop", "reason", "said"),
     [
-        ("END", "stop", "stop text 'END'"),
+        ("END", "stop", "stopped at 'END'"),
         (None, "stop", "end of text"),
         (None, "length", "end: token limit"),
         (None, "loop", "end: the text went round in circles"),
@@ -138,6 +138,12 @@ def test_json_is_one_object_with_text_ids_usage_and_parameters(unspool, fake_llm
 def test_the_figures_say_why_the_text_ended(unspool, fake_llm, stop, reason, said) -> None:
     fake_llm.stop, fake_llm.finish_reason = stop, reason
     assert said in unspool("run", "Hi").err
+
+
+def test_an_answer_without_a_token_has_no_time_to_its_first(unspool, fake_llm) -> None:
+    assert "first token: 20 ms" in unspool("run", "Hi").err
+    fake_llm.pieces, fake_llm.finish_reason = (), "deadline"
+    assert "first token" not in unspool("run", "Hi").err
 
 
 @pytest.mark.parametrize(
