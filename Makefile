@@ -20,7 +20,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-agreement check bench bench-peers bench-logits bench-accuracy test-oracle docs format clean help
+.PHONY: demo test test-agreement check bench bench-overhead bench-peers bench-logits bench-accuracy test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
@@ -44,6 +44,9 @@ check: .venv/.develop  ## format, lint, types, import arrows, size budget, track
 
 bench: .venv/.package  ## our own speed, latency and memory; ARGS="--models smollm2-135m --quick"
 	@$(RUN) bench/own.py $(ARGS)
+
+bench-overhead: .venv/.package  ## what the engine costs beside the network, a step's parts at 1 and 32 requests
+	@$(RUN) bench/overhead.py $(ARGS)
 
 bench-peers: .venv/.package .venv-peers/.ready  ## the same work on llama.cpp, alternating runs; ARGS as above
 	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python $(ARGS)

@@ -4,7 +4,8 @@ usage: python bench/overhead.py [--models NAME ...] [--requests N ...] [--quick]
 
 N requests decode together, greedily and then sampled with a usual set of parameters; steps that read prompts
 are left out. For each part of a step its median and, since other work on the machine only ever adds time,
-its lowest decile. `overhead` is everything but the forward pass.
+its lowest decile. `overhead` is everything but the forward pass. The last column is the same share for
+whole answers through LLM: prompts, tokenizer, worker thread and all, by the wall clock.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final
 
 from figures import print_table, save, this_machine, warn_if_busy
@@ -66,6 +68,14 @@ def decoding_steps(
     return steps
 
 
+def share_through_llm(llm: LLM, prompt: list[int], params: DecodingParams, n: int, n_steps: int) -> float:
+    """The part of the time of n whole answers that no forward pass was running."""
+    params = params.replace(max_tokens=n_steps, ignore_eos=True, seed=7)
+    before, started = llm.stats(), perf_counter()
+    llm.generate([[*prompt[i:], *prompt[:i]] for i in range(n)], params)
+    return 1 - (llm.stats().forward_s - before.forward_s) / (perf_counter() - started)
+
+
 def decile(values: list[float]) -> float:
     return sorted(values)[len(values) // 10]
 
@@ -86,10 +96,12 @@ def measure(model: str, n_requests: list[int], n_steps: int, n_threads: int) -> 
                     100 * f["overhead"] / (f["overhead"] + f["forward"]) for f in (median, low)
                 )
                 cells = [f"{median[p]:.3f} ({low[p]:.3f})" for p in columns]
-                rows.append([f"{name}, {n}", *cells, f"{share:.1f} % ({low_share:.1f} %)"])
-                results.append({"settings": name, "requests": n, "median_ms": median, "low_decile_ms": low})
+                whole = 100 * share_through_llm(llm, prompt, params, n, n_steps)
+                rows.append([f"{name}, {n}", *cells, f"{share:.1f} % ({low_share:.1f} %)", f"{whole:.1f} %"])
+                figures = {"median_ms": median, "low_decile_ms": low, "through_llm_percent": whole}
+                results.append({"settings": name, "requests": n, **figures})
     print(f"\n{model}, {n_threads} threads, {n_steps} steps each, ms: median (lowest decile)\n")
-    print_table(["decoding", *PARTS, "overhead", "share"], rows)
+    print_table(["decoding", *PARTS, "overhead", "share", "LLM"], rows)
     return {"model": model, "steps": n_steps, "results": results}
 
 

@@ -318,6 +318,35 @@ def test_a_request_that_cannot_run_refuses_the_whole_batch_before_anything_runs(
         llm.generate([[1], [258]], GREEDY)
 
 
+def test_stats_say_what_the_engine_has_done(model):
+    with LLM(model, threads=1) as llm:
+        before = llm.stats()
+        done = llm.generate(PROMPTS, GREEDY)
+        after = llm.stats()
+    assert (before.n_added, before.n_steps) == (0, 0)
+    assert (after.n_added, after.n_running, after.n_waiting, after.n_pages_live) == (4, 0, 0, 0)
+    assert after.tokens_decoded == sum(one.usage.completion_tokens for one in done)
+    assert after.tokens_read + after.tokens_found == sum(one.usage.prompt_tokens for one in done)
+    assert 0 < after.overhead < 1
+    assert all(one.usage.inter_token.n == 11 for one in done)
+
+
+def test_a_loaded_model_is_told_to_the_log(model, caplog):
+    with caplog.at_level("INFO", logger="unspool"), LLM(model, kv_tokens=64, threads=1) as llm:
+        kv_bytes = llm.runner.kv_bytes
+    (told,) = [r.unspool for r in caplog.records if r.unspool["event"] == "model.loaded"]
+    assert told.pop("load_s") > 0
+    assert told == {
+        "event": "model.loaded",
+        "path": str(model),
+        "architecture": "llama",
+        "runner": "native",
+        "kv_tokens": 64,
+        "kv_bytes": kv_bytes,
+        "page_size": 32,
+    }
+
+
 def test_context_and_cache_are_as_large_as_asked(model):
     with LLM(model, context_length=10, kv_tokens=12, page_size=16) as small:
         assert small.context_length == 10
