@@ -151,6 +151,8 @@ def profiles() -> str:
             + (
                 ""
                 if KINDS[need.kind].is_there
+                else f": `{KINDS[need.kind].command}`"
+                if KINDS[need.kind].command
                 else "; until then it samples"
                 if need.otherwise
                 else " (not yet)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -25,20 +25,24 @@ if TYPE_CHECKING:
     from unspool.llm import LLM
     from unspool.search.best_of import BestOf
 
-_JUDGE = "The verifier"
+N_ANSWERS: Final = 16
+_JUDGE: Final = "The verifier"
 
 
 def _told(metavar: str, help: str) -> Any:
     return typer.Option(metavar=metavar, help=help, rich_help_panel=_JUDGE)
 
 
-@with_decoding_options(leave_out=REPORTS)
+@with_decoding_options(leave_out=REPORTS, has=("best_of",))
 def best(
     prompt: Prompt = None,
     model: Model = DEFAULT_MODEL,
     n: Annotated[
-        str, typer.Option("-n", "--n", metavar="N", help="Answers to write, side by side. [default: 16]")
-    ] = "16",
+        str | None,
+        typer.Option(
+            "-n", "--n", metavar="N", help="Answers to write, side by side. [default: the profile's, else 16]"
+        ),
+    ] = None,
     raw: Raw = False,
     system: System = None,
     verifier: Annotated[
@@ -103,6 +107,8 @@ def best(
     if verifier == "list":
         _print_verifiers()
         return
+    wanted = decoding.need("best_of")
+    verifier = verifier or wanted.get("verifier")
     judge = VerifierOptions(
         _required(verifier),
         settings or (),
@@ -116,7 +122,10 @@ def best(
     )
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
-    n_answers, budget_tokens = options.count("-n", n) or 1, options.count("--budget", budget)
+    n_answers, budget_tokens = (
+        options.count("-n", n) or wanted.get("n", N_ANSWERS),
+        options.count("--budget", budget),
+    )
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
 
     def spec_of(continues_prompt: bool) -> BestOf:

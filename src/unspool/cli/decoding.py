@@ -23,6 +23,7 @@ class Decoding:
     typed: Mapping[str, Any]  # parameter to value; these win
     params: DecodingParams  # the effective parameters
     gave_way: tuple[str, ...]  # parameters of the profile that what was typed rules out
+    has: tuple[str, ...] = ()  # what profiles may need and the command sees to
 
     @classmethod
     def of(
@@ -30,42 +31,43 @@ class Decoding:
         profile: str = DEFAULT_PROFILE,
         typed: Mapping[str, Any] | None = None,
         defaults: Mapping[str, Any] | None = None,
+        has: tuple[str, ...] = (),
     ) -> Decoding:
         """`defaults` hold where neither the profile nor what was typed says anything. Raises BadRequest."""
         from unspool.profiles import load_profile
 
         found = load_profile(profile)
         left = {name: value for name, value in (defaults or {}).items() if name not in found.settings}
-        return cls._over(found, {**left, **(typed or {})})
+        return cls._over(found, {**left, **(typed or {})}, has)
 
     @classmethod
-    def _over(cls, profile: Profile, typed: Mapping[str, Any]) -> Decoding:
+    def _over(cls, profile: Profile, typed: Mapping[str, Any], has: tuple[str, ...]) -> Decoding:
         from unspool.profiles import effective
 
-        merged = effective(profile, typed)
-        return cls(profile, dict(typed), merged.params, merged.gave_way)
+        merged = effective(profile, typed, has)
+        return cls(profile, dict(typed), merged.params, merged.gave_way, has)
 
     def setting(self, **values: Any) -> Decoding:
         """The same with more values typed."""
-        return self._over(self.profile, {**self.typed, **values})
+        return self._over(self.profile, {**self.typed, **values}, self.has)
 
     def without(self, name: str) -> Decoding:
         """The same without what was typed for one parameter: the profile's value again."""
         if name not in self.params.to_dict():
             return self.setting(**{name: None})  # raises, and names the nearest
-        return self._over(self.profile, {key: value for key, value in self.typed.items() if key != name})
+        return self._over(self.profile, {k: v for k, v in self.typed.items() if k != name}, self.has)
 
     def under(self, profile: str) -> Decoding:
         """What was typed over another profile."""
-        return Decoding.of(profile, self.typed)
+        return Decoding.of(profile, self.typed, has=self.has)
 
     def with_params(self, params: DecodingParams) -> Decoding:
         """Exactly these parameters: what differs from the profile counts as typed."""
-        own, wanted = self._over(self.profile, {}).params.to_dict(), params.to_dict()
+        own, wanted = self._over(self.profile, {}, self.has).params.to_dict(), params.to_dict()
         typed = {name: value for name, value in wanted.items() if value != own[name]}
-        if (decoding := self._over(self.profile, typed)).params == params:
+        if (decoding := self._over(self.profile, typed, self.has)).params == params:
             return decoding
-        return self._over(self.profile, wanted)
+        return self._over(self.profile, wanted, self.has)
 
     @property
     def is_default(self) -> bool:
@@ -81,14 +83,18 @@ class Decoding:
         """The profile for a line of figures; empty where nobody chose one."""
         return self.profile_label if not (self.is_default and self.profile.is_shipped) else ""
 
+    def need(self, kind: str) -> dict[str, Any]:
+        """The settings of something that the profile needs; none where it does not."""
+        found = [need.settings for need in self.profile.needs if need.kind == kind]
+        return {name: setting.value for name, setting in found[0].items()} if found else {}
+
     def notes(self) -> list[str]:
         """What the user should know before the answer, a line each."""
-        from unspool.profiles.needs import described, replaced
+        from unspool.profiles.needs import described, replaced, where
 
         notes = [
-            f"profile {self.profile.name} is meant for {described(need)}, which unspool does not have yet; "
-            "it samples instead"
-            for need in replaced(self.profile)
+            f"profile {self.profile.name} is meant for {described(need)}, {where([need])}; it samples instead"
+            for need in replaced(self.profile, self.has)
         ]
         if self.gave_way and not self.is_default:
             notes.append(

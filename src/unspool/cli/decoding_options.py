@@ -57,12 +57,16 @@ _DEFAULT_WORDS: Final = {  # where the default of DecodingParams is not what a c
 
 
 def with_decoding_options(
-    *, leave_out: tuple[str, ...] = (), defaults: Mapping[str, Any] = _NO_DEFAULTS
+    *,
+    leave_out: tuple[str, ...] = (),
+    defaults: Mapping[str, Any] = _NO_DEFAULTS,
+    has: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace a command's parameter `decoding` by --profile, --set and one option a parameter.
 
     The command gets a Decoding. `leave_out` names parameters that the command sets itself; `defaults` has
-    its own values for what is neither typed nor in the profile.
+    its own values for what is neither typed nor in the profile; `has` are kinds of a profile's needs that the
+    command sees to.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -86,7 +90,7 @@ def with_decoding_options(
                 typed[name] = value
             command(
                 **given,
-                decoding=Decoding.of(DEFAULT_PROFILE if profile is None else profile, typed, defaults),
+                decoding=Decoding.of(DEFAULT_PROFILE if profile is None else profile, typed, defaults, has),
             )
 
         signature = inspect.signature(command, eval_str=True)

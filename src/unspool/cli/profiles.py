@@ -74,7 +74,10 @@ def show(
     missing = [need for need in profile.needs if not KINDS[need.kind].is_there]
     for need in missing:
         then = "it samples instead" if need.otherwise else "so decoding with this profile is refused"
-        print(f"\nunspool does not have {described(need)} yet; {then}")
+        if command := KINDS[need.kind].command:
+            print(f"\n{described(need)}: `{command} --profile {name}` does it")
+        else:
+            print(f"\nunspool does not have {described(need)} yet; {then}")
     print(f"\n{params!r}")  # the same in Python
 
 
@@ -108,9 +111,9 @@ def check(
 
 
 def _unmet(profile: Profile) -> bool:
-    from unspool.profiles.needs import unmet
+    from unspool.profiles.needs import nowhere
 
-    return bool(unmet(profile))
+    return bool(nowhere(profile))
 
 
 def _facts(profile: Profile) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from unspool.errors import BadRequest, ParameterConflict
 from unspool.params import RANGES, DecodingParams
-from unspool.profiles.needs import described, unmet
+from unspool.profiles.needs import described, unmet, where
 from unspool.profiles.profile import Profile
 
 
@@ -20,14 +20,15 @@ class Effective:
     gave_way: tuple[str, ...]
 
 
-def effective(profile: Profile, explicit: Mapping[str, Any]) -> Effective:
+def effective(profile: Profile, explicit: Mapping[str, Any], has: Collection[str] = ()) -> Effective:
     """The profile's parameters with the explicit ones over them.
 
     A value of the profile gives way, beside being replaced, where it contradicts an explicit one (its
     top_p beside mirostat=2) or cannot matter beside it (its top_p at temperature=0). Raises BadRequest for
-    a file that is wrong, for explicit values that are, and for a profile that needs what is not there.
+    a file that is wrong, for explicit values that are, and for a profile that needs what is not there; `has`
+    are kinds of needs that the caller sees to.
     """
-    refuse_unmet(profile)
+    refuse_unmet(profile, has)
     own = params_of(profile).to_dict()
     held = {name: own[name] for name in profile.settings if name not in explicit}
     gave_way: list[str] = []
@@ -62,14 +63,14 @@ def given(name: str, value: Any) -> Any:
     return None if value == "none" and name in RANGES and RANGES[name].optional else value
 
 
-def refuse_unmet(profile: Profile) -> None:
+def refuse_unmet(profile: Profile, has: Collection[str] = ()) -> None:
     """Raise BadRequest, with the rest of the profile as a way out, if it needs what unspool has not."""
-    if not (missing := unmet(profile)):
+    if not (missing := unmet(profile, has)):
         return
     rest = ", ".join(f"{name}={value!r}" for name, value in profile.values.items())
     raise BadRequest(
-        f"profile {profile.name!r} needs {' and '.join(described(need) for need in missing)}, which "
-        f"unspool does not have yet; "
+        f"profile {profile.name!r} needs {' and '.join(described(need) for need in missing)}, "
+        f"{where(missing)}; "
         + (f"give the rest of it by hand ({rest}), or " if rest else "")
         + f"see `unspool profiles show {profile.name}`",
         code="unmet_need",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,9 +17,19 @@ class NeedKind:
 
     label: str
     settings: Mapping[str, Range | tuple[str, ...]]
-    is_there: bool
+    is_there: bool  # whether every request can have it
+    command: str = ""  # else what does it
 
 
+# Those that need nothing but answers; the others want tests, a schema, an endpoint beside a profile.
+VERIFIERS: Final = (
+    "majority",
+    "mean-logprob",
+    "sum-logprob",
+    "normalised-logprob",
+    "python-examples",
+    "person",
+)
 KINDS: Final[Mapping[str, NeedKind]] = {
     "beam": NeedKind(
         "beam search",
@@ -34,9 +44,10 @@ KINDS: Final[Mapping[str, NeedKind]] = {
         "best of n",
         {
             "n": Range(True, 2, 10_000, "8 is a start"),
-            "verifier": ("majority", "tests", "mean_logprob", "sum_logprob", "regex", "schema", "callable"),
+            "verifier": VERIFIERS,
         },
         is_there=False,
+        command="unspool best",
     ),
     "schema": NeedKind("a JSON schema to decode by", {}, is_there=False),
     "tools": NeedKind("a grammar made of tool schemas", {}, is_there=False),
@@ -53,14 +64,31 @@ def check_setting(kind: str, name: str, value: Any) -> None:
         checks.one_of(name, value, allowed)
 
 
-def unmet(profile: Profile) -> tuple[Need, ...]:
-    """What the profile cannot do without and unspool does not have."""
-    return tuple(n for n in profile.needs if not KINDS[n.kind].is_there and not n.otherwise)
+def unmet(profile: Profile, has: Collection[str] = ()) -> tuple[Need, ...]:
+    """What the profile cannot do without and is not there; `has` are kinds that the caller sees to."""
+    return tuple(n for n in _missing(profile, has) if not n.otherwise)
 
 
-def replaced(profile: Profile) -> tuple[Need, ...]:
-    """What unspool does not have and the profile names a way around."""
-    return tuple(n for n in profile.needs if not KINDS[n.kind].is_there and n.otherwise)
+def replaced(profile: Profile, has: Collection[str] = ()) -> tuple[Need, ...]:
+    """What is not there and the profile names a way around."""
+    return tuple(n for n in _missing(profile, has) if n.otherwise)
+
+
+def nowhere(profile: Profile) -> tuple[Need, ...]:
+    """What the profile cannot do without and no command does."""
+    return unmet(profile, [name for name, kind in KINDS.items() if kind.command])
+
+
+def where(needs: Iterable[Need]) -> str:
+    """Who does what a request cannot have, as the end of a sentence about it."""
+    commands = {KINDS[need.kind].command for need in needs}
+    if "" in commands:
+        return "which unspool does not have yet"
+    return f"which {' and '.join(f'`{command}`' for command in sorted(commands))} does"
+
+
+def _missing(profile: Profile, has: Collection[str]) -> list[Need]:
+    return [need for need in profile.needs if not KINDS[need.kind].is_there and need.kind not in has]
 
 
 def described(need: Need) -> str:

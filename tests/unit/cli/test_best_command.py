@@ -13,11 +13,14 @@ from unspool.cli.best_table import ranking_rows, report_dict, summary_line
 from unspool.cli.best_verifier import VerifierOptions
 from unspool.errors import BadRequest, TemplateError
 from unspool.params import DecodingParams
+from unspool.profiles.needs import VERIFIERS
 from unspool.search.best_of import BestOf
 from unspool.search.verifiers.arithmetic import Arithmetic
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.function import Function
+from unspool.search.verifiers.majority import Majority
 from unspool.search.verifiers.regex import Regex
+from unspool.search.verifiers.registry import BUILT_IN
 
 
 class FakeLLM:
@@ -75,6 +78,21 @@ def test_the_best_answer_is_printed_and_the_ranking_beside_it(unspool, llm):
     )
     assert llm.heard[0] == [{"role": "user", "content": "2+2?"}]
     assert llm.is_closed
+
+
+def test_a_profile_says_how_many_answers_and_who_judges(unspool, llm):
+    llm.answers *= 2
+    ran = unspool("best", "2+2?", "--profile", "reason")
+    assert ran.exit_code == 0, ran.err
+    assert (llm.heard[1].n, llm.heard[1].verifier) == (8, Majority(Arithmetic()))
+    assert llm.heard[2].temperature == 0.7
+    unspool("best", "2+2?", "--profile", "reason", "-n", "3", "--verifier", "regex", "--answer-regex", "4")
+    assert (llm.heard[1].n, llm.heard[1].verifier) == (3, Regex("4"))
+    assert "`unspool best` does" in unspool("run", "2+2?", "--profile", "reason").err
+
+
+def test_every_verifier_that_a_profile_may_name_is_one():
+    assert set(VERIFIERS) <= set(BUILT_IN)
 
 
 def test_json_has_everything(unspool, llm):

@@ -53,7 +53,7 @@ def test_a_profile_of_ones_own_is_shown_with_its_file(unspool, mine: Path) -> No
     ("name", "said"),
     [
         ("summarise", "yet; it samples instead\n"),
-        ("reason", "unspool does not have best of n (n 8, verifier majority) yet; so decoding with this"),
+        ("reason", "best of n (n 8, verifier majority): `unspool best --profile reason` does it\n"),
         ("translate", "\nDecodingParams()\n"),
     ],
 )

@@ -70,7 +70,6 @@ def test_a_profile_of_parameters_alone_decodes(name: str) -> None:
         ("translate", "beam search (width 4, length_norm gnmt, length_alpha 0.6)", "see `unspool profiles"),
         ("json", "a JSON schema to decode by", "(temperature=0.3)"),
         ("tools", "a grammar made of tool schemas", "(temperature=0)"),
-        ("reason", "best of n (n 8, verifier majority)", "(temperature=0.7, top_p=0.95)"),
     ],
 )
 def test_a_profile_that_needs_what_is_not_there_is_refused_with_the_rest_of_it(name, missing, rest) -> None:
@@ -81,6 +80,11 @@ def test_a_profile_that_needs_what_is_not_there_is_refused_with_the_rest_of_it(n
     assert f"profile {name!r} needs {missing}, which unspool does not have yet" in message
     assert rest in message
     assert f"unspool profiles show {name}" in message
+
+
+def test_a_profile_that_a_command_sees_to_names_it() -> None:
+    with pytest.raises(BadRequest, match=r"needs best of n \(n 8, .* majority\), which `unspool best` does"):
+        DecodingParams.from_profile("reason")
 
 
 def test_where_the_table_has_an_alternative_it_is_taken() -> None:
