@@ -135,15 +135,15 @@ def read_logprobs(reading: Reading) -> None:
 
 
 def one_answer(reading: Reading, *names: str) -> None:
-    """`n` and `best_of`: one answer is what a request has; more are refused and not cut to one."""
+    """`n` and `best_of`: the request says how many answers it has; more are refused and not cut to one."""
     for name in names:
         value = reading.take(name)
         if value is None:
             continue
         if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value != 1:
-            why = "a request has one answer so far; send it again with other seeds"
+            why = "several answers are asked for where the text is: LLM.generate(..., n=2); leave it out here"
             raise reading.refusal(name, value, why)
-        reading.drop(name, value, "no decoding parameter: one answer is what a request has")
+        reading.drop(name, value, "no decoding parameter: the request says how many answers it has")
 
 
 def must_be_off(reading: Reading, off: Mapping[str, tuple[Any, str]]) -> None:

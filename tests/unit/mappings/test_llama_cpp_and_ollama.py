@@ -234,7 +234,7 @@ def test_orders_that_they_cannot_be_told():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"n": 2}, "one answer so far"),
+        ({"n": 2}, "several answers are asked for"),
         ({"min_keep": 2}, "every truncation keeps one token"),
         ({"logit_bias": {"5": True}}, "logit_bias of 5"),
         ({"n_predict": 0}, "n_predict must be a whole number at least 1"),

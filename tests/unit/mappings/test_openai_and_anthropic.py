@@ -54,7 +54,7 @@ def test_best_of_1_is_accepted_and_more_is_refused_with_the_reason():
     assert params == DecodingParams(max_tokens=4)
     assert set(notes(changes)) == {"best_of", "n"}
     for name, value in (("best_of", 2), ("n", 3), ("n", "1"), ("n", 0), ("n", True)):
-        with pytest.raises(BadRequest, match=f"OpenAI: {name}=.*one answer so far") as caught:
+        with pytest.raises(BadRequest, match=f"OpenAI: {name}=.*several answers are asked for") as caught:
             from_openai({name: value})
         assert caught.value.code == f"bad_{name}"
 

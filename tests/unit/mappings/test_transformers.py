@@ -113,7 +113,7 @@ def test_top_h_of_1_is_off_here():
     ("given", "words"),
     [
         ({"num_beams": 4}, "num_beams=4: beams are a search of their own, which comes later; leave it at 1"),
-        ({"num_return_sequences": 2}, "one answer so far"),
+        ({"num_return_sequences": 2}, "several answers are asked for"),
         ({"penalty_alpha": 0.6}, "contrastive search comes later"),
         ({"guidance_scale": 1.5}, "second stream"),
         ({"watermarking_config": {"bias": 2.0}}, "no watermark"),

@@ -91,7 +91,7 @@ def test_a_bias_is_clamped_as_there_and_told():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"n": 2}, "one answer so far"),
+        ({"n": 2}, "several answers are asked for"),
         ({"use_beam_search": True}, "beams are a search of their own"),
         ({"temperature": 2.1}, r"in \[0, 2\], got 2.1; vLLM's temperature ends at 2"),
         ({"top_k": -2}, "top_k must be"),
