@@ -2,10 +2,11 @@
 
 usage: python bench/endurance.py [--requests N] [--cancelled FRACTION] [--seed N]
 
-Short requests of every kind on the toy runner, two dozen at a time, each read as a stream. Some are given up
-at a random moment: in the queue, in their prompt, between two tokens; by closing their stream or by dropping
-it. Prompts often begin alike, and the pool is too small for all, so that requests are put back too. Resident
-memory is looked at after every hundredth request, from a fifth of them on.
+Short requests of every kind on the toy runner, two dozen at a time, each read as a stream, now one and now
+another, so that most rest until they are read on. Some are given up at a random moment: in the queue, in the
+prompt, between two tokens; by closing their stream or by dropping it. Prompts often begin alike, and the pool
+is too small for all, so that requests are put back too. Resident memory is looked at after every hundredth
+request, from a fifth of them on.
 
 Exits with 1 when memory moves by more than 2 %, or a page is missing in the end.
 """
@@ -80,15 +81,16 @@ class Report:
 def endure(n_requests: int, cancelled: float, seed: int) -> Report:
     """So many requests, of which a fraction is cancelled."""
     rng = np.random.default_rng(seed)
-    runner = ToyRunner(vocab_size=Letters.vocab_size, n_pages=48, page_size=8, context_length=128)
-    engine = Engine(runner, Letters(), limits=Limits(n_rows=64, n_tasks=12))
+    runner = ToyRunner(vocab_size=Letters.vocab_size, n_pages=24, page_size=8, context_length=128)
+    engine = Engine(runner, Letters(), limits=Limits(n_rows=64, n_tasks=12, n_unread=3))
     worker = Worker(engine)
     report = Report()
     reading: list[tuple[EventStream, int]] = []  # and how many events are read of it; -1: all
     n_opened = 0
     started = time.perf_counter()
     while report.n_requests < n_requests:
-        while len(reading) < N_AT_ONCE and n_opened < n_requests:
+        n_wanted = N_AT_ONCE if len(reading) <= N_AT_ONCE // 2 else 0  # they come in waves
+        while len(reading) < n_wanted and n_opened < n_requests:
             n_giving_up = report.n_cancelled + sum(n_left >= 0 for _, n_left in reading)
             gives_up = n_giving_up < cancelled * (n_opened + 1)
             reading.append((EventStream(worker, _request(rng)), int(rng.integers(10)) if gives_up else -1))
