@@ -110,11 +110,14 @@ class Machine:
         """So many steps of the engine, and whatever else comes between them; then all to their ends."""
         actions = [self.add] * 3 + [self.step] * 8
         actions += [self.cancel, self.preempt, self.reprioritise, self.evict, self.wait, self.fail]
+        actions += [self.pause, self.resume, self.resume]
         actions += [self.save, self.load]
         while self.n_steps < n_steps:
             actions[self.rng.integers(len(actions))]()
             self.engine.check()
         self.runner.fails = None
+        for request_id in self.in_flight:
+            self.engine.resume(request_id)
         n_left = 100_000
         while not self.engine.is_idle:
             self.step()
@@ -143,7 +146,7 @@ class Machine:
 
     def step(self) -> None:
         was_told_to_fail = self.runner.fails
-        self.n_steps += not self.engine.is_idle
+        self.n_steps += not self.engine.is_resting
         try:
             self.hear(self.engine.step())
         except ZeroDivisionError:
@@ -173,6 +176,17 @@ class Machine:
     def reprioritise(self) -> None:
         if request_id := self.someone():
             self.engine.set_priority(*request_id, int(self.rng.integers(-2, 3)))
+
+    def pause(self) -> None:
+        """Its reader is behind."""
+        if request_id := self.someone():
+            self.seen[f"paused {self.engine._tasks[request_id[0]].phase.value}"] += 1
+            self.engine.pause(*request_id)
+
+    def resume(self) -> None:
+        paused = [i for i, task in self.engine._tasks.items() if task.is_paused]
+        if paused:
+            self.engine.resume(int(self.rng.choice(paused)))
 
     def evict(self) -> None:
         self.engine.storage.tree.evict(int(self.rng.integers(4)))

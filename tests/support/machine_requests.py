@@ -136,4 +136,5 @@ def random_request(
         priority=int(rng.integers(-1, 2)),
         salt=str(rng.integers(2)) if rng.random() < 0.3 else None,
         use_cache=bool(rng.random() < 0.9),
+        first_branch=0 if search or rng.random() < 0.8 else int(rng.integers(1, 9)),
     ), search

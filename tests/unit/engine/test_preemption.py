@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+
 import pytest
 from toy_engine import LETTERS, Told, make_engine
 
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
-from unspool.errors import BadRequest
+from unspool.engine.task import Phase
+from unspool.errors import BadRequest, CapacityError
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
+from unspool.search.base import Advance
 from unspool.search.beam import Beam
-from unspool.types import Request
+from unspool.types import Chosen, Extend, Fork, Request
 
 PARAMS = DecodingParams(temperature=1.5, max_tokens=9, ignore_eos=True, seed=1)
 
@@ -179,3 +184,71 @@ def test_a_copy_that_fails_is_made_again():
             told[1].setdefault(event.branch, Told()).hear(event)
     assert results(told) == alone(requests[1:])
     assert told[1][0].last.usage.cached_tokens == 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Growing:
+    """A fork of branch 0 whenever there is a place for one, and of a tight pool the last page."""
+
+    max_branches: int = 3
+    step: int = 1  # tokens that the others grow by at once
+
+    n_first = 1
+    n_answers = 1
+    forks_later = True
+    wants_candidates = False
+    is_ranked = False
+
+    def check(self, params):
+        """Everything has a meaning here."""
+
+    def start(self):
+        return 0
+
+    def advance(self, state, rows, processed):
+        moves = []
+        if state % 3 == 1 and len(rows) < self.max_branches and rows[0].branch == 0:
+            moves = [Fork(0, state), Extend(state, (Chosen(1),))]
+        for row in rows:
+            moves.append(Extend(row.branch, (Chosen(1),) * (self.step if row.branch else 1)))
+        return Advance(state + 1, tuple(moves))
+
+
+@pytest.mark.parametrize("n_pages", range(6, 13))
+def test_a_branch_that_is_born_late_finds_its_page(n_pages):
+    engine = engine_of(n_pages)
+    requests = [Request((i,) * (3 + i), PARAMS.replace(max_tokens=8)) for i in (2, 3, 4)]
+    heard = {}
+    added = []
+    for request in requests:
+        with contextlib.suppress(CapacityError):
+            added.append(engine.add(request, Growing(3)))
+            heard[added[-1]] = {}
+    while not engine.is_idle:
+        for event in engine.step():
+            heard[event.request_id].setdefault(event.branch, Told()).hear(event)
+        engine.check()
+    assert added or n_pages < 9
+    assert all(
+        told.token_ids[-1] == 1 and len(of_one) == 3 for of_one in heard.values() for told in of_one.values()
+    )
+
+
+def test_a_branch_does_not_wait_for_a_shorter_one_that_has_been_read():
+    """Both write the same, so that the longer begins with all of the shorter, whose last page is never whole
+    while it waits for the other."""
+    engine = engine_of(32, n_preemptions=100)
+    engine.add(Request((1, 1, 1), PARAMS.replace(max_tokens=20)), Growing(2, step=2))
+    n_steps = n_put_back = 0
+    while not engine.is_idle:
+        engine.step()
+        engine.check()
+        n_steps += 1
+        task = engine._tasks.get(0)
+        is_whole = task and len(task.branches) == 2 and len(task.branches[0].token_ids) % 4 == 0
+        if is_whole and task.phase is Phase.DECODE and n_put_back < 8:
+            n_put_back += 1
+            engine._scheduler._preempt(task)
+            engine.storage.tree.clear()
+        assert n_steps < 200
+    assert n_put_back == 8
