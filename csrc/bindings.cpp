@@ -218,7 +218,7 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
     memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
     std::vector<ActGroup> groups(n_rows * stride / kGroup);
-    const Acts acts = {groups.data(), w.k_padded, n_rows};
+    const Acts acts = {groups.data(), w.k_padded, n_rows, w.whole_groups()};
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
     kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false);
   } else {

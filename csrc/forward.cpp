@@ -83,7 +83,8 @@ Rows Forward::rows(int reg) const {
 }
 
 Acts Forward::acts(int reg, const Instruction& op) const {
-  return {quantized_[reg].as<ActGroup>(), (int)network_.registers[reg].stride, row_count(op)};
+  const Register& r = network_.registers[reg];
+  return {quantized_[reg].as<ActGroup>(), (int)r.stride, row_count(op), r.whole_groups};
 }
 
 void Forward::range(int n, int thread, int* first, int* last) const {

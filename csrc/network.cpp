@@ -105,7 +105,10 @@ void Network::finish() {
     // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
     previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
     if (op.kind != OpKind::kLinear) continue;
-    for (const Part& part : op.parts) op.n_tiles += matrices[part.matrix].n_tiles;
+    for (const Part& part : op.parts) {
+      op.n_tiles += matrices[part.matrix].n_tiles;
+      registers[op.x].whole_groups |= matrices[part.matrix].whole_groups();
+    }
     if (matrices[op.parts[0].matrix].quantized()) registers[op.x].quantized = true;
   }
   // The last writer of a quantized register before its reader leaves the 8-bit form.

@@ -58,6 +58,7 @@ struct Register {
   int width = 0;
   size_t stride = 0;  // width rounded up to 32
   bool quantized = false;
+  bool whole_groups = false;  // see Acts
 };
 
 struct RopeTable {

@@ -38,10 +38,14 @@ struct Packed {
 
   const uint8_t* tile(int t) const { return data + (size_t)t * tile_bytes; }
   bool quantized() const { return store == Store::kU4 || store == Store::kU8; }
+  // Kinds whose kernel takes inputs with one scale for all 32 of a group.
+  bool whole_groups() const { return two_level && group == kGroup; }
 };
 
 // 32 inputs of one row, quantized to 8 bits with a scale for every 16: half a weight group, because one
-// outlier coarsens all that share its scale. One line of the cache.
+// outlier coarsens all that share its scale. What a two-level kind with groups of 32 reads has one scale for
+// the group: there a product costs less, and the file was made for inputs with a scale per 256. One line of
+// the cache.
 struct alignas(64) ActGroup {
   int8_t q[32];
   float scale[2];    // of each half
@@ -58,6 +62,7 @@ struct Acts {
   ActGroup* groups = nullptr;
   int k_padded = 0;
   int n_rows = 0;
+  bool whole_groups = false;  // the halves of a group have the same scale
 
   int n_groups() const { return k_padded / kGroup; }
   // First group of row r; the next ones follow `step` apart.

@@ -2,8 +2,9 @@
 //
 // For one output and one group of inputs, with w = s (q - z) or s q + m, and x = a xq in each half h:
 //   sum w x = s sum_h a (sum q xq - z sum xq)    or    s sum_h a sum q xq + m (sum_h a sum xq)
-// The integer sums are exact; groups are added in ascending order by one chain of fused
-// multiply-adds per output. So a result does not depend on the rows computed beside it.
+// Where both halves have the same a their sums are one. The integer sums are exact; groups are added in
+// ascending order by one chain of fused multiply-adds per output. So a result does not depend on the rows
+// computed beside it.
 #pragma once
 
 namespace unspool {
@@ -50,6 +51,7 @@ static inline void dot_half(const uint8_t* q, const ActGroup* x, int part, I dot
 template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
 static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGroup* x, Rows out, int row,
                               int t, const float* bias, bool accumulate) {
+  constexpr bool kWhole = TWO_LEVEL && GROUP == 32;  // as w.whole_groups()
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
   F acc[NR];
@@ -61,16 +63,22 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
 #pragma GCC unroll 9
     for (int line = 0; line < BITS + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
     F scaled[NR];  // a sum q xq of the scale's inputs so far
+    I dots[NR];
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
-      I dots[NR];
-      for (int r = 0; r < NR; ++r)
-        dots[r] = MIN ? i_set1(0) : i_shift_left(i_set1(x[r].minus[half]), zero_bits);
+      for (int r = 0; r < NR; ++r) {
+        const I start = MIN ? i_set1(0) : i_shift_left(i_set1(x[r].minus[half]), zero_bits);
+        if (!kWhole || half == 0)
+          dots[r] = start;
+        else if (!MIN)
+          dots[r] = i_add(dots[r], start);
+      }
       dot_half<BITS, NR>(tile + (size_t)g * (BITS * 64), x, half, dots);
+      if (kWhole && half == 0) continue;
       for (int r = 0; r < NR; ++r) {
         const F a = f_set1(x[r].scale[half]);
         const F dot = f_from_i(dots[r]);
-        scaled[r] = GROUP == 16 || half == 0 ? f_mul(dot, a) : f_fma(dot, a, scaled[r]);
+        scaled[r] = kWhole || GROUP == 16 || half == 0 ? f_mul(dot, a) : f_fma(dot, a, scaled[r]);
       }
       if (GROUP == 32 && half == 0) continue;
       const int index = GROUP == 32 ? g : 2 * g + half;

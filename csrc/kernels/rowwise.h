@@ -32,6 +32,10 @@ static void quantize(const float* x, int r, const Acts& acts) {
     const int n = n_halves - first < 16 ? n_halves - first : 16;
     float largest[16] = {0}, scale[16], inverse[16];
     for (int h = 0; h < n; ++h) largest[h] = f_max_lane(f_abs(f_load(x + 16 * (first + h))));
+    for (int h = 0; acts.whole_groups && h < n; h += 2)
+      // Either is taken when it is not a number.
+      largest[h] = largest[h + 1] =
+          largest[h] > largest[h + 1] || largest[h] != largest[h] ? largest[h] : largest[h + 1];
     // A scale so small that its inverse would be infinite: such values are zero to float32 anyway. The
     // order matters: where one side is not a number f_max gives the second, and so the scale shows it.
     const F limit = f_max(f_set1(1e-37f), f_mul(f_load(largest), f_set1(1.0f / 127.0f)));

@@ -3,7 +3,8 @@
 Weights are repacked once, multi-threaded, into tiles of sixteen interleaved output rows with the values
 of the file to the last bit; the file's pages are given back as they are read, so that loading needs little
 more memory than the packed weights. Linear inputs are quantized to 8 bits per row and 16 values
-when the weights are; norms, attention and activations are float32, K and V float16.
+(32 for Q4_K, Q5_K and IQ4_XS) when the weights are; norms, attention and activations are float32, K and V
+float16.
 """
 
 from __future__ import annotations

@@ -49,10 +49,14 @@ SCALE_OFFSETS = {
 }
 
 
-def quantize_rows(x: np.ndarray) -> np.ndarray:
+# Kinds with two levels of scales and groups of 32: their inputs have one scale for the whole group.
+WHOLE_GROUPS = (Encoding.Q4_K, Encoding.Q5_K, Encoding.IQ4_XS)
+
+
+def quantize_rows(x: np.ndarray, group: int) -> np.ndarray:
     """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
     rows, k = x.shape
-    groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, 16)
+    groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, group)
     scale = np.maximum(np.abs(groups).max(-1, keepdims=True) * np.float32(1 / 127), np.float32(1e-37))
     inverse = np.float32(1) / scale
     return (np.rint(groups * inverse) * scale.astype(np.float64)).reshape(rows, -1)[:, :k]
@@ -74,7 +78,8 @@ def test_the_product_equals_its_twin_in_float64(encoding: Encoding, isa: str) ->
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, 512)
     x = np.random.default_rng(5).standard_normal((11, 512)).astype(np.float32)
-    seen = quantize_rows(x) if encoding in QUANTIZED else x.astype(np.float64)
+    group = 32 if encoding in WHOLE_GROUPS else 16
+    seen = quantize_rows(x, group) if encoding in QUANTIZED else x.astype(np.float64)
     expected = seen @ dequantize(tensor).astype(np.float64).T
     magnitude = np.abs(seen) @ np.abs(dequantize(tensor).astype(np.float64)).T
     assert (np.abs(engine.product(matrix, x) - expected) <= 2e-6 * magnitude + 1e-12).all()
