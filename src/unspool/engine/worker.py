@@ -7,8 +7,6 @@ main thread, never meets half a step. Without work the thread sleeps on its queu
 
 from __future__ import annotations
 
-import atexit
-import os
 import signal
 import threading
 import weakref
@@ -20,6 +18,7 @@ from typing import Any, Final, TypeVar
 
 from unspool.engine.engine import Engine
 from unspool.engine.inbox import Gathered, Inbox
+from unspool.engine.process import running
 from unspool.errors import BadRequest, UnspoolError
 from unspool.types import Event, Request
 
@@ -81,16 +80,16 @@ class Worker:
 
     def abandon(self, inboxes: Sequence[Inbox]) -> None:
         """`forget` without waiting, also from finalizers."""
-        self._core.commands.put((partial(self._core.forget, inboxes), None))
+        self._core.post(partial(self._core.forget, inboxes))
 
     def catch_up(self, inbox: Inbox) -> None:
         """The reader of a paused request has read on."""
         if inbox.n_unread <= self._core.n_unread_low:
-            self._core.commands.put((partial(self._core.resume, inbox), None))
+            self._core.post(partial(self._core.resume, inbox))
 
     def set_priority(self, inbox: Inbox, priority: int) -> None:
         """Change the priority of a request, for the steps to come."""
-        self._core.commands.put((partial(self._core.set_priority, inbox, priority), None))
+        self._core.post(partial(self._core.set_priority, inbox, priority))
 
     def close(self) -> None:
         """Cancel everything, end the thread and close the engine; idempotent.
@@ -127,10 +126,14 @@ class _Core:
                 raise self._failure or BadRequest("the model is closed; load it again", code="closed")
             if self.thread is None:
                 self.thread = threading.Thread(target=self._run, name="unspool-worker", daemon=True)
-                _running.add(self)
+                running.add(self)
                 self.thread.start()
             self.commands.put((work, future))
         return future
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Have the thread do something if it is there, also from finalizers: nothing is waited for."""
+        self.commands.put((work, None))
 
     def close(self) -> None:
         with self.gate:
@@ -139,22 +142,9 @@ class _Core:
             if thread is None:
                 self.engine.close()
                 return
-            self.commands.put((self.end, None))
+            self.post(self.end)
         if thread is not threading.current_thread():
             thread.join()
-
-    def park(self) -> None:
-        """Hold the thread between two steps until `unpark`, so that the process can be forked."""
-        self._go_on = threading.Event()
-        if self.thread is None or self.thread is threading.current_thread():
-            return
-        is_parked = threading.Event()
-        self.commands.put((partial(_wait, is_parked, self._go_on), None))
-        while not is_parked.wait(0.1) and self.thread.is_alive():
-            pass
-
-    def unpark(self) -> None:
-        self._go_on.set()
 
     def begin_in_child(self) -> None:
         """The thread stayed in the parent process, and so did the requests."""
@@ -219,7 +209,7 @@ class _Core:
         except BaseException as error:
             self._break(error)
         finally:
-            _running.discard(self)
+            running.discard(self)
 
     def _obey(self) -> None:
         """All commands there are; sleeps for one when there is nothing to run."""
@@ -285,41 +275,5 @@ class _Core:
         self.engine.runner.close()
 
 
-_running: weakref.WeakSet[_Core] = weakref.WeakSet()  # whose thread is alive
-
-
 def _drop(core: _Core) -> None:
-    core.commands.put((core.end, None))
-
-
-def _wait(is_parked: threading.Event, go_on: threading.Event) -> None:
-    is_parked.set()
-    go_on.wait()
-
-
-def _park_all() -> None:
-    for core in list(_running):
-        core.park()
-
-
-def _unpark_all() -> None:
-    for core in list(_running):
-        core.unpark()
-
-
-def _begin_in_child() -> None:
-    cores = list(_running)
-    _running.clear()
-    for core in cores:
-        core.begin_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_park_all, after_in_parent=_unpark_all, after_in_child=_begin_in_child)
-
-
-@atexit.register
-def _end_threads() -> None:
-    """No thread may be inside a forward pass when the interpreter goes."""
-    for core in list(_running):
-        core.close()
+    core.post(core.end)
