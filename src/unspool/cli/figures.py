@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from unspool.types import Event, Usage
 
 
-def figures_line(event: Event, profile: str = "") -> str:
-    """Tokens, time to first token, speeds, reason, seed and profile of a request, from its last event."""
+def figures_line(event: Event, profile: str = "", *, is_one_of_many: bool = False) -> str:
+    """Tokens, time to first token, speeds, reason, seed and profile of an answer, from its last event."""
     usage = event.usage
     assert usage is not None, "only the last event has figures"
     cached = f", {usage.cached_tokens} cached" if usage.cached_tokens else ""
@@ -23,6 +23,8 @@ def figures_line(event: Event, profile: str = "") -> str:
     parts.append(f"end: {_reason(event)}")
     if event.seed is not None:
         parts.append(f"seed: {event.seed}")
+    if is_one_of_many:
+        parts.append(f"branch: {event.branch}")
     if profile:
         parts.append(f"profile: {profile}")
     return " | ".join(parts)

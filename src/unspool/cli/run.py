@@ -1,9 +1,11 @@
-"""`unspool run`: one prompt, one answer, streamed."""
+"""`unspool run`: one prompt, one answer or several, streamed."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,6 +31,10 @@ Raw = Annotated[
     bool, typer.Option("--raw", help="Continue the text as it stands, without the model's chat template.")
 ]
 System = Annotated[str | None, typer.Option(metavar="TEXT", help="A system message, for the chat template.")]
+Answers = Annotated[
+    str | None,
+    typer.Option("-n", metavar="N", help="Write so many answers, each with random numbers of its own."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")]
 
 
@@ -38,6 +44,7 @@ def run(
     model: Model = DEFAULT_MODEL,
     raw: Raw = False,
     system: System = None,
+    n: Answers = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -46,14 +53,20 @@ def run(
     runner: Runner = "native",
     quiet: Quiet = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object with text, token ids, usage and parameters.")
+        bool,
+        typer.Option(
+            "--json",
+            help="Print one JSON object with text, token ids, usage and parameters, or with -n a list.",
+        ),
     ] = False,
 ) -> None:
     """Answer one prompt. Standard output has the text and nothing else, standard error the figures.
 
     A prompt goes through the model's chat template. With --raw, or when the model has no template, it
-    is continued as it stands. One newline at the end of standard input is dropped.
+    is continued as it stands. One newline at the end of standard input is dropped. With -n there is a
+    line of three dashes between answers.
     """
+    n_answers = options.count("-n", n)
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
@@ -68,11 +81,14 @@ def run(
 
     llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
     try:
-        events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
+        events, used_template = start(
+            llm, text, raw=raw, system=system, params=decoding.params, n=n_answers, quiet=quiet
+        )
         if as_json:
-            print_json(events, {"model": model, "prompt": text, "chat_template": used_template}, decoding)
+            asked = {"model": model, "prompt": text, "chat_template": used_template}
+            print_json(events, asked, decoding, as_list=n_answers is not None)
         else:
-            print_stream(events, decoding, quiet=quiet)
+            print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
     finally:
         llm.close()
 
@@ -89,11 +105,19 @@ def read_prompt(prompt: str | None) -> str:
 
 
 def start(
-    llm: LLM, text: str, *, raw: bool, system: str | None, params: DecodingParams, quiet: bool
+    llm: LLM,
+    text: str,
+    *,
+    raw: bool,
+    system: str | None,
+    params: DecodingParams,
+    n: int | None = None,
+    quiet: bool,
 ) -> tuple[Iterable[Event], bool]:
-    """The events of the answer, and whether the chat template was used."""
+    """The events of the answers, and whether the chat template was used."""
+    n = 1 if n is None else n
     if raw:
-        return llm.stream(text, params), False
+        return llm.stream(text, params, n=n), False
     from unspool.cli.load import can_chat
 
     if not can_chat(llm):
@@ -103,18 +127,25 @@ def start(
             print(
                 "note: this model has no chat template; the prompt is continued as it stands", file=sys.stderr
             )
-        return llm.stream(text, params), False
+        return llm.stream(text, params, n=n), False
     messages = [{"role": "user", "content": text}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-    return llm.stream_chat(messages, params), True
+    return llm.stream_chat(messages, params, n=n), True
 
 
-def print_stream(events: Iterable[Event], decoding: Decoding, *, quiet: bool) -> None:
-    """Write text as it becomes final, and a newline after it; figures follow on standard error."""
+def print_stream(events: Iterable[Event], decoding: Decoding, *, n: int = 1, quiet: bool) -> None:
+    """Write text as it becomes final, and a newline after it; figures follow on standard error.
+
+    Of several answers the first is written as it comes, and each of the others when those before it are done.
+    """
     from unspool.cli.figures import figures_line
 
-    for event in events:
+    branch = 0
+    for event in in_turn(events):
+        if event.branch != branch:
+            branch = event.branch
+            print("---")
         write(event.text)
         if event.finish_reason is None:
             continue
@@ -122,14 +153,32 @@ def print_stream(events: Iterable[Event], decoding: Decoding, *, quiet: bool) ->
         if event.error is not None:
             raise event.error
         if not quiet:
-            print(figures_line(event, decoding.shown_profile), file=sys.stderr)
+            print(figures_line(event, decoding.shown_profile, is_one_of_many=n > 1), file=sys.stderr)
 
 
-def print_json(events: Iterable[Event], asked: dict[str, Any], decoding: Decoding) -> None:
+def print_json(
+    events: Iterable[Event], asked: dict[str, Any], decoding: Decoding, *, as_list: bool = False
+) -> None:
+    by_branch = groupby(in_turn(events), key=lambda event: event.branch)
+    answers = [_answer_dict(list(heard), asked, decoding) for _, heard in by_branch]
+    write_json(answers if as_list else answers[0])
+
+
+def in_turn(events: Iterable[Event]) -> Iterator[Event]:
+    """Events of several branches, one branch after the other; those of the first as they come."""
+    waiting: dict[int, deque[Event]] = {}
+    turn = 0
+    for event in events:
+        waiting.setdefault(event.branch, deque()).append(event)
+        while waiting.get(turn):
+            yield (told := waiting[turn].popleft())
+            turn += told.finish_reason is not None
+
+
+def _answer_dict(heard: Sequence[Event], asked: dict[str, Any], decoding: Decoding) -> dict[str, Any]:
     from unspool.cli.figures import usage_dict
     from unspool.cli.report_json import reports_of
 
-    heard = list(events)
     last = heard[-1]
     if last.error is not None:
         raise last.error
@@ -140,7 +189,8 @@ def print_json(events: Iterable[Event], asked: dict[str, Any], decoding: Decodin
         "finish_reason": last.finish_reason,
         "stop": last.stop,
         "seed": last.seed,
+        "branch": last.branch,
         "usage": usage_dict(last.usage),
     }
     how = {"profile": decoding.profile_label, "params": decoding.params.to_dict()}
-    write_json(asked | answer | reports_of(heard, decoding.params) | how)
+    return asked | answer | reports_of(heard, decoding.params) | how

@@ -37,6 +37,7 @@ class FakeLLM:
     cannot_load: UnspoolError | None = None
     saves: list[int] = field(default_factory=list)  # tokens with keys and values in each file written
     loads: list[int] = field(default_factory=list)
+    n_cached: int = 0
     is_closed: bool = False
     n_streams_closed: int = 0
 
@@ -53,23 +54,28 @@ class FakeLLM:
     def lose_template(self) -> None:
         self.template_problem = TemplateError("m: has no chat template", code="no_chat_template")
 
-    def stream(self, prompt: str, params: DecodingParams) -> Iterator[Event]:
+    def stream(self, prompt: str, params: DecodingParams, n: int = 1) -> Iterator[Event]:
         self.prompts.append((prompt, params))
-        return self._events(params)
+        return self._events(params, n)
 
-    def stream_chat(self, messages: list[dict[str, str]], params: DecodingParams) -> Iterator[Event]:
+    def stream_chat(
+        self, messages: list[dict[str, str]], params: DecodingParams, n: int = 1
+    ) -> Iterator[Event]:
         self.chats.append(([dict(message) for message in messages], params))
-        return self._events(params)
+        return self._events(params, n)
 
-    def _events(self, params: DecodingParams) -> Iterator[Event]:
+    def _events(self, params: DecodingParams, n: int) -> Iterator[Event]:
+        """The pieces; of n answers all grow side by side, the second and those after it in capitals."""
         try:
             if self.refuses is not None:
                 raise self.refuses
             for index, piece in enumerate(self.pieces):
-                yield Event(request_id=0, text=piece, token_ids=(index,))
+                for branch in range(n):
+                    text = piece.upper() if branch else piece
+                    yield Event(request_id=0, text=text, token_ids=(index,), branch=branch)
             usage = Usage(
                 prompt_tokens=7,
-                cached_tokens=0,
+                cached_tokens=self.n_cached,
                 queue_ms=0.5,
                 completion_tokens=len(self.pieces),
                 ttft_ms=20.0,
@@ -77,16 +83,18 @@ class FakeLLM:
                 decode_s=0.1,
                 decoded_tokens=max(0, len(self.pieces) - 1),
             )
-            yield Event(
-                request_id=0,
-                text="",
-                token_ids=(),
-                finish_reason="error" if self.fails else self.finish_reason,
-                stop=self.stop,
-                seed=None if params.is_greedy else params.seed or 41,
-                usage=usage,
-                error=self.fails,
-            )
+            for branch in reversed(range(n)):
+                yield Event(
+                    request_id=0,
+                    text="",
+                    token_ids=(),
+                    branch=branch,
+                    finish_reason="error" if self.fails else self.finish_reason,
+                    stop=self.stop,
+                    seed=None if params.is_greedy else params.seed or 41,
+                    usage=usage,
+                    error=self.fails,
+                )
         finally:
             self.n_streams_closed += 1
 

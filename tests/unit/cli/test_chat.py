@@ -158,7 +158,7 @@ PIECES = ["Once ", "upon ", "a time."]
 
 
 def test_an_interrupt_stops_the_answer_between_tokens_and_keeps_it(session, fake_llm, capsys) -> None:
-    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=1)
+    fake_llm.stream_chat = lambda messages, params, n=1: interrupting(PIECES, before=1)
     handler = signal.getsignal(signal.SIGINT)
     chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
     captured = capsys.readouterr()
@@ -169,20 +169,20 @@ def test_an_interrupt_stops_the_answer_between_tokens_and_keeps_it(session, fake
 
 
 def test_an_interrupt_before_the_first_token_leaves_the_message_waiting(session, fake_llm, capsys) -> None:
-    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=0)
+    fake_llm.stream_chat = lambda messages, params, n=1: interrupting(PIECES, before=0)
     chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
     assert "/retry asks again" in capsys.readouterr().err
     assert session.turns == [Turn("Hi", None)]
 
 
 def test_a_second_interrupt_stops_at_once(session, fake_llm, capsys) -> None:
-    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=1, times=2)
+    fake_llm.stream_chat = lambda messages, params, n=1: interrupting(PIECES, before=1, times=2)
     chat.talk(session, fake_llm, typed("Hi"), quiet=True, forgiving=True)
     assert session.turns == [Turn("Hi", "Once ")]
 
 
 def test_an_interrupt_while_a_script_is_answered_ends_it(unspool, fake_llm) -> None:
-    fake_llm.stream_chat = lambda messages, params: interrupting(PIECES, before=1)
+    fake_llm.stream_chat = lambda messages, params, n=1: interrupting(PIECES, before=1)
     ran = unspool("chat", stdin=b"Hi\nMore\n")
     assert (ran.exit_code, ran.out) == (130, "Once upon \n")
 

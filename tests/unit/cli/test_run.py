@@ -25,6 +25,35 @@ def test_text_goes_to_standard_output_and_figures_to_standard_error(unspool, fak
     assert fake_llm.is_closed
 
 
+def test_several_answers_come_one_after_the_other_with_a_line_between(unspool, fake_llm) -> None:
+    ran = unspool("run", "Tell me.", "-n", "3")
+    assert ran.out == "Once upon a time.\n---\nONCE UPON A TIME.\n---\nONCE UPON A TIME.\n"
+    assert [line.rpartition(" | ")[2] for line in ran.err.splitlines()] == [f"branch: {i}" for i in range(3)]
+    (one,) = unspool("run", "Tell me.", "-n", "1").err.splitlines()
+    assert "branch" not in one
+
+
+def test_several_answers_are_a_list_in_json(unspool, fake_llm) -> None:
+    for n in (1, 2):
+        answers = json.loads(unspool("run", "Tell me.", "-n", str(n), "--json").out)
+        assert [answer["branch"] for answer in answers] == list(range(n))
+        assert [answer["text"].lower() for answer in answers] == ["once upon a time."] * n
+        assert [answer["token_ids"] for answer in answers] == [[0, 1, 2]] * n
+
+
+@pytest.mark.parametrize("n", ["0", "-1", "1.5", "many"])
+def test_a_number_of_answers_without_a_meaning_is_refused(unspool, fake_llm, n) -> None:
+    ran = unspool("run", "Hi", "-n", n)
+    assert (ran.exit_code, fake_llm.asked) == (2, {})
+    assert ran.err.startswith("error: -n must be a whole number, at least 1")
+
+
+def test_figures_tell_what_was_in_the_cache(unspool, fake_llm) -> None:
+    fake_llm.n_cached = 5
+    assert "prompt: 7 tokens, 5 cached (100.0/s) | " in unspool("run", "Tell me.").err
+    assert json.loads(unspool("run", "Tell me.", "--json").out)["usage"]["cached_tokens"] == 5
+
+
 def test_quiet_says_nothing_on_standard_error(unspool, fake_llm) -> None:
     ran = unspool("run", "Tell me.", "--quiet")
     assert (ran.out, ran.err) == ("Once upon a time.\n", "")
@@ -234,7 +263,7 @@ def test_a_terminal_without_a_prompt_is_told_what_to_do(monkeypatch: pytest.Monk
 
 
 def test_an_interrupt_ends_with_130(unspool, fake_llm, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **_how: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fake_llm, "stream_chat", interrupted)
