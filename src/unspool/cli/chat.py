@@ -170,7 +170,7 @@ class Interrupts:
     """Ctrl-C while an answer is written.
 
     Before its first token the whole prompt may have to be read, so KeyboardInterrupt is raised at once
-    (the engine puts it off to the end of a step). After it, the answer ends between two tokens, so that
+    (and the request ends with the step that runs). After it, the answer ends between two tokens, so that
     what is kept is what was shown; a second Ctrl-C is raised at once.
     """
 
