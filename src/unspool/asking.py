@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
-from unspool.engine.prompt import Prompt, checked_ids
+from unspool.engine.prompt import Prompt, checked_ids, checked_priority
 from unspool.errors import BadRequest
 from unspool.params import DecodingParams
 from unspool.types import Completion, Event, Request
@@ -51,7 +51,7 @@ class How:
     def __post_init__(self) -> None:
         _check_number("n", self.n, 1, optional=True)
         _check_number("branch", self.branch, 0, _N_BRANCHES - (self.n or 1))
-        _check_number("priority", self.priority, -_MOST)
+        checked_priority(self.priority)
         if self.cache_salt is not None and not isinstance(self.cache_salt, str):
             raise _refusal("cache_salt", self.cache_salt, "a string, or None to share with all who have none")
         if not isinstance(self.use_cache, bool):

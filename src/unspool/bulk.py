@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from itertools import repeat
 from typing import Any
@@ -49,33 +50,33 @@ def _run(
     bar: AbstractContextManager[Callable[[], object]],
 ) -> Iterator[list[Completion]]:
     n_places = 2 * worker.engine.limits.n_tasks
-    in_flight: deque[tuple[Gathered, DecodingParams]] = deque()
+    in_flight: deque[tuple[Future[None], Gathered, DecodingParams]] = deque()
     refusal: Exception | None = None
     with bar as advance:
         try:
             while True:
                 while refusal is None and len(in_flight) < n_places:
                     try:
-                        pair = next(pairs)
-                        request = request_of(*pair)
-                        inbox = Gathered()
-                        worker.open([request], [inbox])
+                        request = request_of(*next(pairs))
                     except StopIteration:
                         break
                     except Exception as error:  # raised after the answers that come before it
                         refusal = error
                     else:
-                        in_flight.append((inbox, request.params))
+                        inbox = Gathered()  # nobody waits for the worker: it takes in all that have come
+                        opened = worker.submit_open([request], [inbox])
+                        in_flight.append((opened, inbox, request.params))
                 if not in_flight:
                     break
-                inbox, its_params = in_flight[0]
+                opened, inbox, its_params = in_flight[0]
+                opened.result()
                 answers = completions_of(inbox.whole.result(), its_params)
                 in_flight.popleft()
                 advance()
                 yield answers
         finally:
             if in_flight:
-                worker.forget([inbox for inbox, _ in in_flight])
+                worker.forget([inbox for _, inbox, _ in in_flight])
     if refusal is not None:
         raise refusal
 

@@ -103,6 +103,34 @@ def test_a_door_of_its_own_loads_and_closes(tmp_path):
         assert llm.score("hello, world") == measured
 
 
+def test_a_priority_holds_from_before_the_first_step():
+    llm = LLM.from_parts(PacedRunner(), LETTERS, limits=Limits(n_tasks=1))
+    order = []
+
+    async def read(i: int, stream) -> None:
+        await ids_of(stream)
+        order.append(i)
+
+    async def main():
+        door = AsyncLLM.of(llm)
+        llm.runner.let(0)
+        first = asyncio.create_task(ids_of(door.stream([1], PARAMS)))
+        await asyncio.to_thread(llm.runner.is_held.wait, 30)
+        streams = [door.stream([2, i], PARAMS) for i in range(3)]
+        streams[2].set_priority(5)
+        with pytest.raises(BadRequest, match="priority must be a whole number"):
+            streams[1].set_priority("high")
+        readers = [asyncio.create_task(read(i, stream)) for i, stream in enumerate(streams)]
+        while llm._worker._core.commands.qsize() < 3:
+            await asyncio.sleep(0.001)
+        llm.runner.let(None)
+        await asyncio.gather(first, *readers)
+
+    with llm:
+        asyncio.run(main())
+    assert order[0] == 2
+
+
 def test_what_is_wrong_is_raised_where_it_is_awaited(llm):
     async def main():
         door = AsyncLLM.of(llm)

@@ -139,6 +139,12 @@ def test_an_endless_iterable_is_read_as_far_as_it_is_needed(toy):
     assert toy._worker.call(lambda: toy._engine.is_idle)
 
 
+def test_prompts_are_taken_in_together_and_not_one_a_step(toy):
+    answers = list(toy.generate_all([[1 + i % 7, 2, i % 5] for i in range(40)], GREEDY))
+    assert len(answers) == 40
+    assert toy.runner.n_forwards < 40 * 10 / 4 * 1.5  # four at once
+
+
 def test_parameters_may_come_one_by_one_and_answers_in_lists(toy):
     params = [PARAMS.replace(seed=seed) for seed in range(9)]
     every = list(toy.generate_all(([1, 2] for _ in range(9)), iter(params), n=2))

@@ -7,8 +7,10 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from unspool.engine.inbox import News, opened
+from unspool.engine.prompt import checked_priority
 from unspool.engine.worker import Worker
 from unspool.types import Event, Request
 
@@ -29,6 +31,7 @@ class AsyncEventStream:
         self._inbox: LoopInbox | None = None  # while the request is in flight
         self._unread: deque[Event] = deque()
         self._error: BaseException | None = None
+        self._priority: int | None = None  # for a request that has not begun
         self._is_waiting = False
 
     def __aiter__(self) -> AsyncEventStream:
@@ -57,6 +60,8 @@ class AsyncEventStream:
         if self._make_request is not None:
             make_request, self._make_request = self._make_request, None
             request = await asyncio.to_thread(make_request)
+            if self._priority is not None:
+                request = replace(request, priority=self._priority)
             self._inbox = inbox = LoopInbox(_bell_of(asyncio.get_running_loop()))
             await asyncio.wrap_future(self._worker.submit_open([request], [inbox]))
         if (inbox_now := self._inbox) is None:
@@ -69,7 +74,8 @@ class AsyncEventStream:
             self._inbox = None
 
     def set_priority(self, priority: int) -> None:
-        """Run before requests of a lower priority from now on; no token changes. Begin the stream first."""
+        """Run before requests of a lower priority from now on; no token changes."""
+        self._priority = checked_priority(priority)
         if self._inbox is not None:
             self._worker.set_priority(self._inbox, priority)
 

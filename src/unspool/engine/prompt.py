@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from unspool.errors import BadRequest
 from unspool.params import DecodingParams
 
 Prompt: TypeAlias = str | Sequence[int]
+MAX_PRIORITY: Final = 2**31 - 1
 
 
 def is_batch(prompt: Any) -> bool:
@@ -49,6 +50,17 @@ def checked_params(params: Any) -> DecodingParams:
             code="bad_params",
         )
     return params
+
+
+def checked_priority(priority: Any) -> int:
+    """A whole number; higher runs first."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MAX_PRIORITY:
+        raise BadRequest(
+            f"priority must be a whole number in [{-MAX_PRIORITY}, {MAX_PRIORITY}], got {priority!r}; higher "
+            "runs first",
+            code="bad_priority",
+        )
+    return priority
 
 
 def spread_params(params: Any, n_prompts: int) -> list[DecodingParams]:

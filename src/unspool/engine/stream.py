@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from unspool.engine.inbox import Mailbox
+from unspool.engine.prompt import checked_priority
 from unspool.engine.worker import Worker
 from unspool.types import Event, Request
 
@@ -61,7 +62,7 @@ class EventStream:
 
     def set_priority(self, priority: int) -> None:
         """Run before requests of a lower priority from now on; no token changes."""
-        self._worker.set_priority(self._inbox, priority)
+        self._worker.set_priority(self._inbox, checked_priority(priority))
 
     def __enter__(self) -> EventStream:
         return self

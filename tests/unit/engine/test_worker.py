@@ -321,6 +321,14 @@ def test_an_interrupt_while_a_request_is_taken_in_takes_it_out_again(llm):
     rest(llm)
 
 
+@pytest.mark.parametrize("priority", ["high", 1.5, True, None, 2**31])
+def test_a_priority_is_a_whole_number(llm, priority):
+    stream = llm.stream([1, 2], PARAMS)
+    with pytest.raises(BadRequest, match="priority must be a whole number"):
+        stream.set_priority(priority)
+    assert len(list(stream)) == 20
+
+
 def test_a_command_that_fails_fails_for_its_caller_alone(llm):
     with pytest.raises(ZeroDivisionError):
         llm._worker.call(lambda: 1 / 0)
