@@ -20,7 +20,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-agreement check bench bench-overhead bench-peers bench-logits bench-accuracy test-oracle docs format clean help
+.PHONY: demo test test-agreement check bench bench-overhead bench-peers bench-logits bench-accuracy bench-concurrency test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
@@ -53,6 +53,9 @@ bench-peers: .venv/.package .venv-peers/.ready  ## the same work on llama.cpp, a
 
 bench-logits: .venv/.package .venv-peers/.ready .venv-oracle/.ready  ## choosing a token: beside transformers' processors and llama.cpp's chain
 	@$(RUN) bench/logits.py --torch-python .venv-oracle/bin/python --peer-python .venv-peers/bin/python $(ARGS)
+
+bench-concurrency: .venv/.package .venv-peers/.ready  ## many requests at once beside llama.cpp, shared prefixes, latency
+	@$(RUN) bench/concurrency.py --peer-python .venv-peers/bin/python $(ARGS)
 
 bench-accuracy: .venv/.package .venv-peers/.ready  ## KL, top-1 and perplexity against the float32 reference and llama.cpp
 	@$(RUN) bench/divergence.py --peer-python .venv-peers/bin/python $(ARGS)

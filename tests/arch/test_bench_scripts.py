@@ -26,6 +26,13 @@ def test_a_script_explains_itself(script: str) -> None:
     assert "--models" in result.stdout
 
 
+def test_the_script_about_many_requests_explains_itself() -> None:
+    result = subprocess.run(
+        [sys.executable, BENCH / "concurrency.py", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--peer-python" in result.stdout
+
+
 def test_the_script_about_choosing_tokens_explains_itself() -> None:
     result = subprocess.run(
         [sys.executable, BENCH / "logits.py", "--help"], capture_output=True, text=True, check=True

@@ -1,0 +1,118 @@
+"""Many requests at once: our engine beside llama.cpp's batched decoding, what a shared prefix saves, and how
+steady streams stay while a long prompt arrives.
+
+usage: python bench/concurrency.py --peer-python .venv-peers/bin/python [--model NAME] [--runs N] [--quick]
+
+Throughput: distinct prompts of 128 tokens, 64 new tokens each, greedy; tokens written a second while all
+of them decode, and over the whole run with the prompts on the clock. Ours goes through LLM.generate.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from figures import Sample, print_table, save, this_machine, warn_if_busy
+from sides import Side, llama_cpp, ours
+from workloads import LONG_TEXT, cycled
+
+BARS = {8: 3.0, 32: 6.0}
+N_PROMPT, N_NEW = 128, 64
+
+
+def prompts_of(model: str, n: int) -> tuple[str, list[list[int]]]:
+    """The file, and n prompts that differ from their first token on."""
+    tokens = ours().run({"kind": "tokenize", "model": model, "texts": [LONG_TEXT]})
+    text = cycled(tokens["token_ids"][0], n * 8 + N_PROMPT)
+    return tokens["path"], [text[8 * i + 1 : 8 * i + 1 + N_PROMPT] for i in range(n)]
+
+
+def throughput(us: Side, them: Side, model: str, n: int, runs: int, n_threads: int, n_new: int) -> Any:
+    """Both programs in turn, and the table of one number of requests."""
+    path, prompts = prompts_of(model, n)
+    job = {"kind": "batched", "model": path, "prompts": prompts, "n_new": n_new, "n_threads": n_threads}
+    answers: dict[str, list[dict[str, Any]]] = {us.name: [], them.name: []}
+    for number in range(runs):
+        for side in (us, them) if number % 2 == 0 else (them, us):
+            answers[side.name].append(side.run(job))
+    rows, ratios = [], {}
+    for figure in ("decode_tok_s", "whole_tok_s"):
+        mine, theirs = (Sample(tuple(a[figure] for a in answers[side.name])) for side in (us, them))
+        ratios[figure] = mine.median / theirs.median
+        bar = BARS.get(n) if figure == "decode_tok_s" else None
+        verdict = "" if bar is None else f">= {bar:g} {'met' if ratios[figure] >= bar else 'MISSED'}"
+        rows.append([figure, str(mine), str(theirs), f"{ratios[figure]:.2f}", verdict])
+    print(f"\n{model}, {n} requests, {n_threads} threads, median of {runs} runs (± half the spread)\n")
+    print_table([f"{n} requests", "unspool", answers[them.name][0]["program"], "ratio", "bar"], rows)
+    return {"n": n, "answers": answers, "ratios": ratios}
+
+
+def shared_prefix(us: Side, model: str, n_threads: int) -> Any:
+    """32 users behind one system prompt of 512 tokens, with the prefix tree and without."""
+    path, prompts = prompts_of(model, 32)
+    system = cycled(prompts[0], 512)
+    job = {
+        "kind": "shared_prefix",
+        "model": path,
+        "prompts": [system + prompt[:32] for prompt in prompts],
+        "n_threads": n_threads,
+    }
+    answer = us.run(job)
+    saved = answer["without"]["tokens_read"] / answer["with"]["tokens_read"]
+    rows = []
+    for name in ("with", "without"):
+        figures = answer[name]
+        rows.append([name, str(figures["tokens_read"]), f"{figures['seconds']:.2f}"])
+    print("\n32 users behind one system prompt of 512 tokens\n")
+    print_table(["prefix tree", "prompt tokens read", "s"], rows)
+    print(f"\n{saved:.1f} times less prefill work (bar: 5, {'met' if saved >= 5 else 'MISSED'})")
+    return {"answer": answer, "saved": saved}
+
+
+def latency(us: Side, model: str, n_threads: int, n_long: int) -> Any:
+    """Times between tokens of running streams, alone and while a long prompt is read."""
+    path, prompts = prompts_of(model, 8)
+    job = {
+        "kind": "latency",
+        "model": path,
+        "prompts": prompts,
+        "long": cycled(prompts[3], n_long),
+        "n_threads": n_threads,
+    }
+    answer = us.run(job)
+    ratio = answer["p99_ms"] / answer["median_ms"]
+    names = ("median_ms", "median_beside_ms", "p99_ms", "long_prompt_s")
+    rows = [[name, f"{answer[name]:.2f}"] for name in names]
+    print(f"\n8 streams while a prompt of {n_long} tokens arrives\n")
+    print_table(["between tokens", ""], rows)
+    verdict = "met" if ratio <= 2.5 else "MISSED"
+    print(f"\np99 beside the prompt is {ratio:.2f} times the median before it (bar: 2.5, {verdict})")
+    return {"answer": answer, "ratio": ratio}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--peer-python", required=True, help="Python of an environment with llama-cpp-python")
+    parser.add_argument("--model", default="smollm2-135m", help="catalogue name (default %(default)s)")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each program (default %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, not how fast")
+    arguments = parser.parse_args()
+    us, them = ours("unspool_engine_side.py"), llama_cpp(arguments.peer_python)
+    machine = this_machine()
+    warn_if_busy()
+    n_threads, runs = arguments.threads, 1 if arguments.quick else arguments.runs
+    n_new = 4 if arguments.quick else N_NEW
+    results = {
+        "throughput": [
+            throughput(us, them, arguments.model, n, runs, n_threads, n_new)
+            for n in ((2,) if arguments.quick else BARS)
+        ],
+        "shared_prefix": shared_prefix(us, arguments.model, n_threads),
+        "latency": latency(us, arguments.model, n_threads, 256 if arguments.quick else 4096),
+    }
+    save("concurrency", machine, {"threads": n_threads, "model": arguments.model, **results})
+
+
+if __name__ == "__main__":
+    main()
