@@ -25,7 +25,7 @@ from workloads import WORKLOADS, Workload, chosen
 
 def first_character_s(model: str, n_threads: int) -> float:
     """Seconds from starting `unspool run` on a pulled model to the first byte on its standard output."""
-    command = [sys.executable, "-m", "unspool.cli", "run", "--model", model, "--threads", str(n_threads)]
+    command = [sys.executable, "-m", "unspool", "run", "--model", model, "--threads", str(n_threads)]
     command += ["--raw", "--temperature", "0", "--max-tokens", "4", "Once upon a time"]
     start = time.perf_counter()
     with subprocess.Popen(

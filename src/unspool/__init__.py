@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from unspool.params import DecodingParams as DecodingParams
     from unspool.saving import SavedText as SavedText
     from unspool.scoring import Score as Score
+    from unspool.search.beam import Beam as Beam
     from unspool.search.best_of import BestOf as BestOf
+    from unspool.search.diverse_beam import DiverseBeam as DiverseBeam
+    from unspool.search.stochastic_beam import StochasticBeam as StochasticBeam
     from unspool.sizing import kv_memory as kv_memory
     from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
@@ -33,7 +36,10 @@ _HOME = {
     "LLM": "unspool.llm",
     "AsyncEventStream": "unspool.engine.async_stream",
     "AsyncLLM": "unspool.aio",
+    "Beam": "unspool.search.beam",
     "BestOf": "unspool.search.best_of",
+    "DiverseBeam": "unspool.search.diverse_beam",
+    "StochasticBeam": "unspool.search.stochastic_beam",
     "BadRequest": "unspool.errors",
     "Completion": "unspool.types",
     "DecodingParams": "unspool.params",
@@ -58,9 +64,11 @@ __all__ = [
     "AsyncEventStream",
     "AsyncLLM",
     "BadRequest",
+    "Beam",
     "BestOf",
     "Completion",
     "DecodingParams",
+    "DiverseBeam",
     "EngineStats",
     "Event",
     "EventStream",
@@ -69,6 +77,7 @@ __all__ = [
     "Limits",
     "SavedText",
     "Score",
+    "StochasticBeam",
     "TokenLogprob",
     "TokenLogprobs",
     "TokenTrace",

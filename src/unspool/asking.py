@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 from unspool.engine.prompt import Prompt, checked_ids, checked_priority
 from unspool.errors import BadRequest
 from unspool.params import DecodingParams
+from unspool.search.base import Search
 from unspool.types import Completion, Event, Request
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ class Options(TypedDict, total=False):
     cache_salt  requests with different salts never share what is cached, so that nobody can tell from
                 the time it takes what others have asked
     use_cache   False: find nothing in the cache of prompts, and leave nothing there
+    search      how answers are looked for: Beam, DiverseBeam or StochasticBeam; None samples. One with
+                several answers wants n to say so; they come best first
     """
 
     branch: int
     priority: int
     cache_salt: str | None
     use_cache: bool
+    search: Search | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class How:
     priority: int = 0
     cache_salt: str | None = None
     use_cache: bool = True
+    search: Search | None = None
 
     def __post_init__(self) -> None:
         _check_number("n", self.n, 1, optional=True)
@@ -56,13 +61,34 @@ class How:
             raise _refusal("cache_salt", self.cache_salt, "a string, or None to share with all who have none")
         if not isinstance(self.use_cache, bool):
             raise _refusal("use_cache", self.use_cache, "True or False")
+        if self.search is not None:
+            self._check_search(self.search)
+
+    def _check_search(self, search: Search) -> None:
+        if isinstance(search, type) or not isinstance(getattr(search, "is_ranked", None), bool):
+            raise _refusal("search", search, "a search such as Beam(width=4), or None to sample")
+        if search.n_answers != (self.n or 1):
+            given = "no n" if self.n is None else f"n={self.n}"
+            raise BadRequest(
+                f"{type(search).__name__} has {search.n_answers} answers and {given} was given; "
+                f"give n={search.n_answers}, or change its number of answers",
+                code="bad_n",
+            )
 
     def request(
         self, ids: Sequence[int], params: DecodingParams, positions: frozenset[int] = frozenset()
     ) -> Request:
         n = 1 if self.n is None else self.n
         return Request(
-            tuple(ids), params, positions, n, self.priority, self.cache_salt, self.use_cache, self.branch
+            tuple(ids),
+            params,
+            positions,
+            n,
+            self.priority,
+            self.cache_salt,
+            self.use_cache,
+            self.branch,
+            self.search,
         )
 
 

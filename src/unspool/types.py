@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +59,7 @@ class Request:
     salt: Salt = None  # requests with different salts share no pages
     use_cache: bool = True  # False: take no pages from the prefix tree and leave none there
     first_branch: int = 0  # the answers are branches [first_branch, first_branch + n)
+    search: Any = None  # one of unspool.search, which then says how many answers; None samples n
 
 
 def _never_ends(token_id: int) -> bool:

@@ -51,6 +51,15 @@ class Decoding:
         """The same with more values typed."""
         return self._over(self.profile, {**self.typed, **values}, self.has)
 
+    def drawing_nothing(self) -> Decoding:
+        """The same for a search that draws nothing: a profile that nobody chose says nothing to it."""
+        if not self.is_default:
+            return self
+        from unspool.params import DecodingParams
+
+        plain = DecodingParams().to_dict()
+        return self.setting(**{name: plain[name] for name in self.profile.settings if name not in self.typed})
+
     def without(self, name: str) -> Decoding:
         """The same without what was typed for one parameter: the profile's value again."""
         if name not in self.params.to_dict():

@@ -21,6 +21,7 @@ from unspool.models.catalogue import DEFAULT_MODEL
 if TYPE_CHECKING:
     from unspool.llm import LLM
     from unspool.params import DecodingParams
+    from unspool.search.base import Search as SomeSearch
     from unspool.types import Event
 
 Prompt = Annotated[
@@ -35,6 +36,14 @@ Answers = Annotated[
     str | None,
     typer.Option("-n", metavar="N", help="Write so many answers, each with random numbers of its own."),
 ]
+Search = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME[:SETTING=VALUE,...]",
+        help="How answers are looked for: sample, beam, diverse-beam or stochastic-beam, with settings as in "
+        "beam:width=8,alpha=0.6. Of beams the best answer is streamed as far as all agree.",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")]
 
 
@@ -45,6 +54,7 @@ def run(
     raw: Raw = False,
     system: System = None,
     n: Answers = None,
+    search: Search = "sample",
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -67,6 +77,11 @@ def run(
     line of three dashes between answers.
     """
     n_answers = options.count("-n", n)
+    looks = _search_of(search, n_answers)
+    n_answers = n_answers if looks is None or looks.n_answers == 1 else looks.n_answers
+    if looks is not None:
+        decoding = decoding if looks.draws else decoding.drawing_nothing()
+        looks.check(decoding.params)
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
@@ -82,7 +97,14 @@ def run(
     llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
     try:
         events, used_template = start(
-            llm, text, raw=raw, system=system, params=decoding.params, n=n_answers, quiet=quiet
+            llm,
+            text,
+            raw=raw,
+            system=system,
+            params=decoding.params,
+            n=n_answers,
+            search=looks,
+            quiet=quiet,
         )
         if as_json:
             asked = {"model": model, "prompt": text, "chat_template": used_template}
@@ -91,6 +113,14 @@ def run(
             print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
     finally:
         llm.close()
+
+
+def _search_of(text: str, n: int | None) -> SomeSearch | None:
+    if text == "sample":  # without what the others import
+        return None
+    from unspool.search.named import search_of
+
+    return search_of(text, n)
 
 
 def read_prompt(prompt: str | None) -> str:
@@ -112,12 +142,13 @@ def start(
     system: str | None,
     params: DecodingParams,
     n: int | None = None,
+    search: SomeSearch | None = None,
     quiet: bool,
 ) -> tuple[Iterable[Event], bool]:
     """The events of the answers, and whether the chat template was used."""
     n = 1 if n is None else n
     if raw:
-        return llm.stream(text, params, n=n), False
+        return llm.stream(text, params, n=n, search=search), False
     from unspool.cli.load import can_chat
 
     if not can_chat(llm):
@@ -127,11 +158,11 @@ def start(
             print(
                 "note: this model has no chat template; the prompt is continued as it stands", file=sys.stderr
             )
-        return llm.stream(text, params, n=n), False
+        return llm.stream(text, params, n=n, search=search), False
     messages = [{"role": "user", "content": text}]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-    return llm.stream_chat(messages, params, n=n), True
+    return llm.stream_chat(messages, params, n=n, search=search), True
 
 
 def print_stream(events: Iterable[Event], decoding: Decoding, *, n: int = 1, quiet: bool) -> None:
@@ -190,6 +221,7 @@ def _answer_dict(heard: Sequence[Event], asked: dict[str, Any], decoding: Decodi
         "stop": last.stop,
         "seed": last.seed,
         "branch": last.branch,
+        "score": last.score,
         "usage": usage_dict(last.usage),
     }
     how = {"profile": decoding.profile_label, "params": decoding.params.to_dict()}

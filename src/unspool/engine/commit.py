@@ -233,6 +233,7 @@ def _answer(
         news,
         finish_reason=reason,
         stop=None if ending is None else ending.stop,
+        seed=task.seed if task.search.draws and not task.request.params.is_greedy else None,
         usage=usage,
         error=error,
         score=value,

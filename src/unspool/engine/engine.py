@@ -90,7 +90,8 @@ class Engine:
     def add(self, request: Request, search: Search | None = None) -> int:
         """Take a request in and return its id; it begins to run in the next step with room for it.
 
-        Raises ContextOverflow, CapacityError or BadRequest for what can never run.
+        `search` stands in for the request's own. Raises ContextOverflow, CapacityError or BadRequest for
+        what can never run.
         """
         self._require_open()
         self._check_prompt(request)
@@ -110,7 +111,7 @@ class Engine:
             template_positions=request.template_positions,
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
-        search = self._search_of(request, search)
+        search = self._search_of(request, request.search if search is None else search)
         self._check_n(request.n, search)
         n_pages_min, n_pages_max = self._pages_of(n_prompt, n_new_max, search.max_branches)
         if n_pages_min > self.pool.n_pages:
@@ -242,7 +243,7 @@ class Engine:
                 f"{type(search).__name__}; leave it out",
                 code="bad_branch",
             )
-        if request.n != 1:
+        if request.n not in (1, search.n_answers):
             raise BadRequest(
                 f"n={request.n} and {type(search).__name__} both say how many answers there are; leave n out",
                 code="bad_n",

@@ -56,6 +56,11 @@ class Search(Protocol):
         ...
 
     @property
+    def draws(self) -> bool:
+        """Whether random numbers have a part in it, at a temperature above 0."""
+        ...
+
+    @property
     def is_ranked(self) -> bool:
         """Whether it tells its answers at the end, by Answer. If not, each branch is one as it is written."""
         ...

@@ -66,6 +66,7 @@ class DiverseBeam:
     n_first: ClassVar[int] = 1
     forks_later: ClassVar[bool] = True
     wants_candidates: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
     is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

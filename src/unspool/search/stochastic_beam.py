@@ -47,6 +47,7 @@ class StochasticBeam:
     n_first: ClassVar[int] = 1
     forks_later: ClassVar[bool] = True
     wants_candidates: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
     is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

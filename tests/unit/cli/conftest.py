@@ -32,6 +32,7 @@ class FakeLLM:
     stop: str | int | None = 2
     prompts: list[tuple[str, DecodingParams]] = field(default_factory=list)
     chats: list[tuple[list[dict[str, str]], DecodingParams]] = field(default_factory=list)
+    searches: list[object] = field(default_factory=list)
     asked: dict[str, Any] = field(default_factory=dict)
     identity: KvIdentity = FAKE
     cannot_load: UnspoolError | None = None
@@ -54,13 +55,17 @@ class FakeLLM:
     def lose_template(self) -> None:
         self.template_problem = TemplateError("m: has no chat template", code="no_chat_template")
 
-    def stream(self, prompt: str, params: DecodingParams, n: int = 1) -> Iterator[Event]:
+    def stream(
+        self, prompt: str, params: DecodingParams, n: int = 1, search: object = None
+    ) -> Iterator[Event]:
+        self.searches.append(search)
         self.prompts.append((prompt, params))
         return self._events(params, n)
 
     def stream_chat(
-        self, messages: list[dict[str, str]], params: DecodingParams, n: int = 1
+        self, messages: list[dict[str, str]], params: DecodingParams, n: int = 1, search: object = None
     ) -> Iterator[Event]:
+        self.searches.append(search)
         self.chats.append(([dict(message) for message in messages], params))
         return self._events(params, n)
 

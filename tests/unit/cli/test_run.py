@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from unspool import Beam
 from unspool.cli import main, run
 from unspool.cli.text import checked
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
@@ -39,6 +40,33 @@ def test_several_answers_are_a_list_in_json(unspool, fake_llm) -> None:
         assert [answer["branch"] for answer in answers] == list(range(n))
         assert [answer["text"].lower() for answer in answers] == ["once upon a time."] * n
         assert [answer["token_ids"] for answer in answers] == [[0, 1, 2]] * n
+
+
+def test_a_search_is_named_with_its_settings_and_leaves_the_default_profile_alone(unspool, fake_llm) -> None:
+    unspool("run", "Tell me.", "--search", "beam:width=5,alpha=0.6", "--repetition-penalty", "1.2")
+    assert fake_llm.searches == [Beam(width=5, alpha=0.6)]
+    ((_, params),) = fake_llm.chats
+    assert (params.temperature, params.top_p, params.repetition_penalty) == (1, 1, 1.2)
+
+
+def test_several_answers_of_a_search_are_its_best(unspool, fake_llm) -> None:
+    ran = unspool("run", "Tell me.", "--search", "beam", "-n", "2")
+    assert fake_llm.searches == [Beam(width=4, n_best=2)]
+    assert ran.out.count("---") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--search", "beem"), "there is no search 'beem'; did you mean 'beam'?"),
+        (("--search", "beam", "--temperature", "0.7"), "temperature=0.7 has no meaning in a beam search"),
+        (("--search", "beam", "--profile", "chat"), "has no meaning in a beam search"),
+    ],
+)
+def test_what_a_search_cannot_mean_is_refused(unspool, fake_llm, options, message) -> None:
+    ran = unspool("run", "Hi", *options)
+    assert (ran.exit_code, fake_llm.asked) == (2, {})
+    assert message in ran.err
 
 
 @pytest.mark.parametrize("n", ["0", "-1", "1.5", "many"])

@@ -1,0 +1,74 @@
+"""Searches by name, with settings as text: what the command line and files give."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from unspool.errors import BadRequest, brief
+from unspool.search.base import Search
+from unspool.search.beam import Beam
+from unspool.search.diverse_beam import DiverseBeam
+from unspool.search.stochastic_beam import StochasticBeam
+
+# Each with the setting that says how many answers there are.
+SEARCHES: Final[Mapping[str, tuple[Any, str]]] = {
+    "beam": (Beam, "n_best"),
+    "diverse-beam": (DiverseBeam, "n_best"),
+    "stochastic-beam": (StochasticBeam, "k"),
+}
+_WORDS: Final = {"true": True, "false": False}
+
+
+def search_of(text: str, n: int | None) -> Search | None:
+    """`NAME` or `NAME:SETTING=VALUE,...` as a search with n answers; None for "sample".
+
+    Raises BadRequest for names and settings that there are not.
+    """
+    name, _, rest = text.partition(":")
+    if name == "sample" and not rest:
+        return None
+    if name not in SEARCHES:
+        near = difflib.get_close_matches(name, [*SEARCHES, "sample"], n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise BadRequest(
+            f"there is no search {brief(name)}; {hint}there are: sample, {', '.join(SEARCHES)}",
+            code="unknown_search",
+        )
+    kind, counting = SEARCHES[name]
+    fields = [field.name for field in dataclasses.fields(kind)]
+    settings: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        setting, equals, value = part.partition("=")
+        setting = setting.strip().replace("-", "_")
+        if setting not in fields or not equals:
+            known = ", ".join(f"{field}=VALUE" for field in fields)
+            raise BadRequest(
+                f"search {name} has no setting {brief(part)}; write {known}",
+                code="bad_search",
+            )
+        settings[setting] = _value(value.strip())
+    if n is not None:
+        if settings.get(counting, n) != n:
+            raise BadRequest(
+                f"n={n} and {counting}={settings[counting]} both say how many answers; give one of them",
+                code="bad_n",
+            )
+        settings[counting] = n
+        if counting == "n_best":
+            settings.setdefault("width", max(n, kind().width))
+    search: Search = kind(**settings)
+    return search
+
+
+def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text

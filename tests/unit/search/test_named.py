@@ -1,0 +1,49 @@
+"""Searches as they are typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from unspool.errors import BadRequest
+from unspool.search.beam import Beam
+from unspool.search.diverse_beam import DiverseBeam
+from unspool.search.named import search_of
+from unspool.search.stochastic_beam import StochasticBeam
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "expected"),
+    [
+        ("sample", None, None),
+        ("sample", 3, None),
+        ("beam", None, Beam()),
+        ("beam", 3, Beam(n_best=3)),
+        ("beam", 9, Beam(width=9, n_best=9)),
+        ("beam:width=8,alpha=0.6,length-norm=gnmt", None, Beam(width=8, alpha=0.6, length_norm="gnmt")),
+        ("beam:early_stopping=never", 1, Beam(early_stopping="never")),
+        ("beam:early_stopping=True", None, Beam(early_stopping=True)),
+        ("diverse-beam:width=6,groups=3,strength=2", 2, DiverseBeam(width=6, groups=3, strength=2, n_best=2)),
+        ("stochastic-beam:k=5", None, StochasticBeam(5)),
+        ("stochastic-beam", 7, StochasticBeam(7)),
+    ],
+)
+def test_a_name_with_settings_is_a_search(text, n, expected):
+    assert search_of(text, n) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "n", "message"),
+    [
+        ("beem", None, "there is no search 'beem'; did you mean 'beam'? there are: sample, beam,"),
+        ("sample:k=1", None, "there is no search 'sample'"),
+        ("beam:wide=3", None, "search beam has no setting 'wide=3'; write width=VALUE, n_best=VALUE,"),
+        ("beam:width", None, "search beam has no setting 'width'"),
+        ("beam:width=0", None, "width must be a whole number in [1, 256], got 0"),
+        ("beam:width=x", None, "width must be a whole number in [1, 256], got 'x'"),
+        ("beam:n_best=2", 3, "n=3 and n_best=2 both say how many answers"),
+    ],
+)
+def test_a_mistake_names_the_way_out(text, n, message):
+    with pytest.raises(BadRequest) as caught:
+        search_of(text, n)
+    assert message in str(caught.value)
