@@ -227,19 +227,27 @@ void Forward::fill_rope_tables(int first, int last) {
   }
 }
 
+// The point (a, b) by the angle of cosine c and sine s.
+static inline void turn(float& a, float& b, float c, float s) {
+  const float x = a, y = b;
+  a = x * c - y * s;
+  b = x * s + y * c;
+}
+
 void Forward::rope_row(const Instruction& op, int row) {
   const int half = (int)network_.ropes[op.table].inv_freq.size();
   const float *c = cos_[op.table].data() + (size_t)row * half,
               *s = sin_[op.table].data() + (size_t)row * half;
   float* x = rows(op.x).row(row);
-  for (int head = 0; head < network_.registers[op.x].width; head += op.group) {
-    float* h = x + head;
-    const int step = op.interleaved ? 2 : 1, other = op.interleaved ? 1 : half;
-    for (int i = 0; i < half; ++i) {
-      const float a = h[i * step], b = h[i * step + other];
-      h[i * step] = a * c[i] - b * s[i];
-      h[i * step + other] = a * s[i] + b * c[i];
-    }
+  const int width = network_.registers[op.x].width;
+  if (op.interleaved) {
+    for (int head = 0; head < width; head += op.group)
+      for (int i = 0; i < half; ++i) turn(x[head + 2 * i], x[head + 2 * i + 1], c[i], s[i]);
+    return;
+  }
+  for (int head = 0; head < width; head += op.group) {
+    float* __restrict low = x + head, * __restrict high = x + head + half;  // so that four turn at once
+    for (int i = 0; i < half; ++i) turn(low[i], high[i], c[i], s[i]);
   }
 }
 

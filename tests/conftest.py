@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import sys
 import zipfile
 from collections.abc import Callable
@@ -20,6 +21,9 @@ from unspool.models.catalogue import CatalogueModel, WheelPart
 # Seconds are the machine's, and it may be busy: no example fails for having been slow.
 hypothesis.settings.register_profile("unspool", deadline=None)
 hypothesis.settings.load_profile("unspool")
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, which some are about.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FAKE_PIP = Path(__file__).parent / "tools" / "fake_pip.py"
 

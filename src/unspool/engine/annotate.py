@@ -17,6 +17,12 @@ from unspool.logits.tracing import trace_of
 from unspool.types import F32, Chosen, Complete, Extend, Fork, Move, Processed, Row, Spell, TokenLogprobs
 
 
+def wants_notes(task: Task) -> bool:
+    """Whether a request asks for log-probabilities or a trace of what it writes."""
+    params = task.request.params
+    return params.logprobs is not None or params.trace
+
+
 def annotate(
     task: Task,
     rows: Sequence[Row],
@@ -26,9 +32,6 @@ def annotate(
     vocabulary: Vocabulary,
 ) -> tuple[Move, ...]:
     """The moves, with what the request wants to know about the token of each row of logits (R, V)."""
-    params = task.request.params
-    if params.logprobs is None and not params.trace:
-        return tuple(moves)
     row_of = {row.branch: i for i, row in enumerate(rows)}
     noted: list[Move] = []
     for move in moves:

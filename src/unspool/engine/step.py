@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from unspool.engine import commit
-from unspool.engine.annotate import annotate, score_prompt
+from unspool.engine.annotate import annotate, score_prompt, wants_notes
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.plan import build_plan
 from unspool.engine.share import Share
@@ -18,7 +18,7 @@ from unspool.engine.task import Task
 from unspool.errors import UnspoolError
 from unspool.logits import pipeline
 from unspool.search.base import Advance
-from unspool.types import F32, Event, Processed, Row
+from unspool.types import F32, Event, Processed, Row, TokenLogprobs
 
 
 def run_step(
@@ -38,27 +38,28 @@ def run_step(
     commit.reserve(shares, storage)
     plan = build_plan(shares)
     storage.journal.lap()
-    logits = storage.runner.forward(plan)[
-        :, :n_vocab
-    ]  # (W, V) f32, the last `n_logits` rows of each share in turn
+    logits = storage.runner.forward(plan)  # (W, V) f32, the last `n_logits` rows of each share in turn
+    if n_vocab < logits.shape[1]:
+        logits = logits[:, :n_vocab]
     storage.journal.lap()
-    ends = np.cumsum([share.n_logits for share in shares])  # of each share's part in W
-    scored = [
-        (share.task, score_prompt(share, logits[end - share.n_logits : end], vocabulary))
-        for share, end in zip(shares, ends.tolist(), strict=True)
-        if share.scores_prompt
-    ]
     asking = [share for share in shares if share.wants_logits]
     rows_of = [share.task.rows(share.branch) for share in asking]
     rows = [row for its_rows in rows_of for row in its_rows]
-    if scored or len(rows) > len(asking):
+    scored: list[tuple[Task, list[TokenLogprobs]]] = []
+    if not len(logits) == len(asking) == len(rows):
         # Only the last row of a scored prompt is one that a token is chosen for, and the last of a prompt
         # with several answers is one for each of them.
+        ends = list(accumulate(share.n_logits for share in shares))  # of each share's part in W
+        scored = [
+            (share.task, score_prompt(share, logits[end - share.n_logits : end], vocabulary))
+            for share, end in zip(shares, ends, strict=True)
+            if share.scores_prompt
+        ]
         lasts = [end - 1 for share, end in zip(shares, ends, strict=True) if share.wants_logits]
         logits = logits[np.repeat(np.array(lasts, dtype=np.intp), [len(its_rows) for its_rows in rows_of])]
     processed = pipeline.process(logits, rows)
     decisions = [
-        (group.task, _advance(group, vocabulary)) for group in _by_task(asking, rows_of, logits, processed)
+        (group.task, _advance(group, logits, vocabulary)) for group in _by_task(asking, rows_of, processed)
     ]
 
     now = storage.journal.lap()
@@ -79,36 +80,34 @@ class _Group(NamedTuple):
 
     task: Task
     rows: Sequence[Row]
-    logits: F32  # (R, V)
+    first: int  # of its rows in the logits
     processed: Sequence[Processed | UnspoolError]
 
 
-def _advance(group: _Group, vocabulary: Vocabulary) -> Advance[Any] | UnspoolError:
+def _advance(group: _Group, logits: F32, vocabulary: Vocabulary) -> Advance[Any] | UnspoolError:
     """The moves of a task's search, or what is wrong with this request alone: the others go on."""
-    task = group.task
+    task, rows = group.task, group.rows
     sound = [p for p in group.processed if isinstance(p, Processed)]
     if len(sound) < len(group.processed):
         return next(p for p in group.processed if isinstance(p, UnspoolError))
     try:
         state = task.search_state if task.has_output else task.search.start()
-        advance = task.search.advance(state, group.rows, sound)
+        advance = task.search.advance(state, rows, sound)
     except UnspoolError as error:
         return error
-    moves = annotate(task, group.rows, group.logits, sound, advance.moves, vocabulary)
-    return Advance(advance.state, moves)
+    if not wants_notes(task):
+        return advance
+    its_logits = logits[group.first : group.first + len(rows)]
+    return Advance(advance.state, annotate(task, rows, its_logits, sound, advance.moves, vocabulary))
 
 
 def _by_task(
-    asking: Sequence[Share],
-    rows_of: Sequence[Sequence[Row]],
-    logits: F32,
-    processed: Sequence[Processed | UnspoolError],
+    asking: Sequence[Share], rows_of: Sequence[Sequence[Row]], processed: Sequence[Processed | UnspoolError]
 ) -> Iterator[_Group]:
     """The scheduler keeps a task's branches side by side."""
     first = 0
     for _, group in groupby(zip(asking, rows_of, strict=True), key=lambda item: item[0].task.request_id):
         shares, its_rows = zip(*group, strict=True)
         rows = [row for rows in its_rows for row in rows]
-        last = first + len(rows)
-        yield _Group(shares[0].task, rows, logits[first:last], processed[first:last])
-        first = last
+        yield _Group(shares[0].task, rows, first, processed[first : first + len(rows)])
+        first += len(rows)
