@@ -9,6 +9,7 @@ import pytest
 from tiny_llm import END_ID, write_tiny_llm
 
 from unspool import LLM, DecodingParams
+from unspool.asking import How, chat_request_of
 from unspool.models.chat_spans import positions_outside
 from unspool.models.chat_template import ChatTemplate
 from unspool.models.tokenizer import Tokenizer, load_tokenizer
@@ -138,10 +139,11 @@ def test_the_penalties_of_a_chat_leave_the_template_out_when_asked(tmp_path: Pat
     with LLM(write_tiny_llm(tmp_path / "chat.gguf", chat_template=template), threads=1) as llm:
         messages = [{"role": "user", "content": "b"}]
         params = DecodingParams(penalty_exclude_template=True, presence_penalty=1, penalty_scope="all")
-        request = llm._chat_request(messages, params, None, False, None)
+        request = chat_request_of(llm.chat_template, messages, params, How())
         assert request.prompt_ids == (*b"aaaab", END_ID)
         assert request.template_positions == {0, 1, 2, 3, 5}
-        assert not llm._chat_request(messages, DecodingParams(), None, False, None).template_positions
+        plain = chat_request_of(llm.chat_template, messages, DecodingParams(), How())
+        assert not plain.template_positions
         assert llm.chat(messages, params.replace(max_tokens=3)).usage.completion_tokens <= 3
 
 
