@@ -86,6 +86,11 @@ class Row:
         """Absolute position of the token that this row's logits are about."""
         return len(self.token_ids)
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no token may follow the one that is chosen now, so that each would end the text."""
+        return 0 < self.n_new_max <= self.position - self.n_prompt + 1
+
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:

@@ -34,8 +34,8 @@ def pick(order: Iterable[Continuation], width: int) -> tuple[list[Continuation],
                 ending.append(continuation)
         else:
             going_on.append(continuation)
-        if len(going_on) == width and place + 1 >= width:
-            break
+        if place + 1 >= width and (len(going_on) == width or continuation.row.is_last):
+            break  # of the last tokens of a text none goes on, so the rest would be looked at in vain
     return ending, going_on
 
 

@@ -10,8 +10,10 @@ from toy_engine import LETTERS, make_engine
 
 from unspool.errors import BadRequest
 from unspool.search.beam import Beam
+from unspool.search.hypotheses import pick
 from unspool.search.length_norm import LengthNorm
-from unspool.types import Request
+from unspool.search.ranking import Continuation
+from unspool.types import Request, Row
 
 EOS = 0
 
@@ -139,3 +141,17 @@ def test_parameters_that_only_draws_give_a_meaning_to_are_refused(drawing):
 def test_n_and_a_search_are_not_both_the_number_of_answers():
     with pytest.raises(BadRequest, match="n=2 and Beam both say how many answers there are"):
         make_engine().add(Request(PROMPT, params(), n=2), Beam())
+
+
+def test_the_last_tokens_are_looked_at_no_further_than_the_width():
+    row = Row(params(), 0, 0, (1, 2), 1, n_new_max=2, ends_with=lambda token_id: True)
+    looked_at = []
+
+    def order():
+        for token_id in range(1000):
+            looked_at.append(token_id)
+            yield Continuation(row, token_id, -token_id, -token_id)
+
+    ending, going_on = pick(order(), 3)
+    assert [c.token_id for c in ending] == looked_at == [0, 1, 2]
+    assert not going_on
