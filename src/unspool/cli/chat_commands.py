@@ -114,7 +114,12 @@ def _retry(session: ChatSession, _argument: str) -> Outcome:
     session.retry()
     text = ""
     if again and (session.params.is_greedy or session.params.seed is not None):
-        text = "the same text will come again: temperature is 0 or seed is set (/set seed none)"
+        why = (
+            "temperature is 0 (/set temperature 0.8)"
+            if session.params.is_greedy
+            else "seed is set (/set seed none)"
+        )
+        text = f"the same text will come again if nothing else has changed: {why}"
     return Outcome(text, then="answer")
 
 

@@ -115,9 +115,8 @@ class ChatSession:
         waiting = bool(self.turns) and self.turns[-1].assistant is None
         n_can = len(self.turns) - waiting
         if not 1 <= n_turns <= n_can:
-            raise BadRequest(
-                f"can forget 1 to {n_can} of the oldest turns, got {n_turns}; /clear forgets all"
-            )
+            can = f"can forget 1 to {n_can} of the oldest turns" if n_can else "there is no turn to forget"
+            raise BadRequest(f"{can}, got {n_turns}; /clear forgets all")
         del self.turns[:n_turns]
         return n_turns
 

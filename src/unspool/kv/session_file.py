@@ -246,7 +246,9 @@ def _read_preamble(path: Path, file: BufferedReader, file_bytes: int) -> tuple[i
         raise SessionFileError(path, "file", "is empty; save the session again")
     preamble = file.read(_PREAMBLE.size)
     if preamble[: len(MAGIC)] != MAGIC[: len(preamble)]:
-        raise SessionFileError(path, "magic", "this is not a session file; save_session writes such files")
+        raise SessionFileError(
+            path, "magic", "this is not a session file; save_session and `unspool chat --session` write them"
+        )
     if len(preamble) < _PREAMBLE.size:
         raise SessionFileError(path, "file", f"has {file_bytes} bytes, too few for a session; {_SAVE_AGAIN}")
     _, version, header_bytes, header_sha256 = _PREAMBLE.unpack(preamble)

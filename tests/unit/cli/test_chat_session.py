@@ -185,7 +185,7 @@ def test_set_says_what_was_typed_and_cannot_matter(session) -> None:
         ("/undu", "did you mean /undo?"),
         ("/undo now", "/undo takes nothing"),
         ("/forget two", "takes a number"),
-        ("/forget 1", "can forget 1 to 0"),
+        ("/forget 1", "there is no turn to forget"),
         ("/undo", "nothing to undo"),
         ("/retry", "nothing to retry"),
         ("/save", "give a file name"),
