@@ -46,7 +46,7 @@ def explain(
         typer.Option(
             metavar="FILE",
             help="Draw the candidates of --token (or of the first) through the stages into a .png or .svg "
-            "file. Needs matplotlib: pip install 'unspool[plot]'.",
+            "file. Needs matplotlib: pip install matplotlib.",
         ),
     ] = None,
     as_json: Annotated[

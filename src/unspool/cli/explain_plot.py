@@ -97,7 +97,7 @@ def _figure_class() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise BadRequest(
-            "--plot needs matplotlib, which is not installed: pip install 'unspool[plot]'",
+            "--plot needs matplotlib, which is not installed: pip install matplotlib",
             code="missing_extra",
         ) from None
     return Figure

@@ -68,7 +68,7 @@ def _import_hub(spec: str) -> Any:
         import huggingface_hub
     except ImportError as error:
         raise ModelNotFound(
-            f"{spec!r} needs huggingface-hub, which is not installed: pip install 'unspool[hub]'",
+            f"{spec!r} needs huggingface-hub, which is not installed: pip install huggingface-hub",
             code="missing_extra",
         ) from error
     return huggingface_hub
