@@ -151,7 +151,7 @@ def profiles() -> str:
             + (
                 ""
                 if KINDS[need.kind].is_there
-                else f": `{KINDS[need.kind].command}`"
+                else f": `{KINDS[need.kind].command}`" + ("; elsewhere it samples" if need.otherwise else "")
                 if KINDS[need.kind].command
                 else "; until then it samples"
                 if need.otherwise

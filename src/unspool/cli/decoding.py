@@ -52,13 +52,26 @@ class Decoding:
         return self._over(self.profile, {**self.typed, **values}, self.has)
 
     def drawing_nothing(self) -> Decoding:
-        """The same for a search that draws nothing: a profile that nobody chose says nothing to it."""
-        if not self.is_default:
+        """The same for a search that draws nothing.
+
+        A profile that nobody chose says nothing to it, and of one that is meant for such a search what is
+        about draws is for where it samples.
+        """
+        if self.is_default:
+            silent = frozenset(self.profile.settings)
+        elif self.needs("beam"):
+            from unspool.search.settings import DRAWING
+
+            silent = DRAWING.intersection(self.profile.settings)
+        else:
             return self
         from unspool.params import DecodingParams
 
         plain = DecodingParams().to_dict()
-        return self.setting(**{name: plain[name] for name in self.profile.settings if name not in self.typed})
+        return self.setting(**{name: plain[name] for name in silent.difference(self.typed)})
+
+    def needs(self, kind: str) -> bool:
+        return any(need.kind == kind for need in self.profile.needs)
 
     def without(self, name: str) -> Decoding:
         """The same without what was typed for one parameter: the profile's value again."""

@@ -75,7 +75,10 @@ def show(
     for need in missing:
         then = "it samples instead" if need.otherwise else "so decoding with this profile is refused"
         if command := KINDS[need.kind].command:
-            print(f"\n{described(need)}: `{command} --profile {name}` does it")
+            print(
+                f"\n{described(need)}: `{command} --profile {name}` does it"
+                + ("; elsewhere it samples instead" if need.otherwise else "")
+            )
         else:
             print(f"\nunspool does not have {described(need)} yet; {then}")
     print(f"\n{params!r}")  # the same in Python

@@ -37,24 +37,25 @@ Answers = Annotated[
     typer.Option("-n", metavar="N", help="Write so many answers, each with random numbers of its own."),
 ]
 Search = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="NAME[:SETTING=VALUE,...]",
         help="How answers are looked for: sample, beam, diverse-beam or stochastic-beam, with settings as in "
-        "beam:width=8,alpha=0.6. Of beams the best answer is streamed as far as all agree.",
+        "beam:width=8,alpha=0.6. Of beams the best answer is streamed as far as all agree. "
+        "[default: the profile's, else sample]",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")]
 
 
-@with_decoding_options()
+@with_decoding_options(has=("beam",))
 def run(
     prompt: Prompt = None,
     model: Model = DEFAULT_MODEL,
     raw: Raw = False,
     system: System = None,
     n: Answers = None,
-    search: Search = "sample",
+    search: Search = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -77,7 +78,7 @@ def run(
     line of three dashes between answers.
     """
     n_answers = options.count("-n", n)
-    looks = _search_of(search, n_answers)
+    looks = _search_of(_beam_of(decoding) if search is None else search, n_answers)
     n_answers = n_answers if looks is None or looks.n_answers == 1 else looks.n_answers
     if looks is not None:
         decoding = decoding if looks.draws else decoding.drawing_nothing()
@@ -113,6 +114,15 @@ def run(
             print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
     finally:
         llm.close()
+
+
+def _beam_of(decoding: Decoding) -> str:
+    """The search that the profile is meant for."""
+    wanted = decoding.need("beam")
+    if "length_alpha" in wanted:
+        wanted["alpha"] = wanted.pop("length_alpha")
+    settings = ",".join(f"{name}={value}" for name, value in wanted.items())
+    return f"beam:{settings}" if decoding.needs("beam") else "sample"
 
 
 def _search_of(text: str, n: int | None) -> SomeSearch | None:

@@ -34,11 +34,12 @@ KINDS: Final[Mapping[str, NeedKind]] = {
     "beam": NeedKind(
         "beam search",
         {
-            "width": Range(True, 1, 1024, "4 is usual"),
+            "width": Range(True, 1, 256, "4 is usual"),
             "length_norm": ("gnmt", "power", "none"),
             "length_alpha": Range(False, 0, 10, "0.6 is usual"),
         },
         is_there=False,
+        command="unspool run",
     ),
     "best_of": NeedKind(
         "best of n",

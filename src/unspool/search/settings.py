@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from unspool.errors import BadRequest, brief
 from unspool.param_conflicts import STAGES, TEMPERATURES, TRUNCATION, is_on
 from unspool.params import DecodingParams
 
 EarlyStopping: TypeAlias = bool | Literal["never", "exact"]
+_DRAWING_STAGES: Final = (*TEMPERATURES, *TRUNCATION, "mirostat", "adaptive")
+DRAWING: Final = frozenset(STAGES[stage][0] for stage in _DRAWING_STAGES)  # only a draw gives them a meaning
 
 
 def check_whole(name: str, value: Any, most: int, way_out: str) -> None:
@@ -42,7 +44,7 @@ def refuse_drawing(params: DecodingParams, what: str) -> None:
     """Refuse parameters that only a draw gives a meaning to."""
     if params.is_greedy:
         return
-    for stage in (*TEMPERATURES, *TRUNCATION, "mirostat", "adaptive"):
+    for stage in _DRAWING_STAGES:
         if is_on(stage, params):
             name = STAGES[stage][0]
             raise BadRequest(

@@ -49,6 +49,21 @@ def test_a_search_is_named_with_its_settings_and_leaves_the_default_profile_alon
     assert (params.temperature, params.top_p, params.repetition_penalty) == (1, 1, 1.2)
 
 
+@pytest.mark.parametrize("profile", ["translate", "summarise"])
+def test_a_profile_that_needs_a_beam_gets_it_and_leaves_draws_alone(unspool, fake_llm, profile) -> None:
+    ran = unspool("run", "Tell me.", "--profile", profile)
+    assert fake_llm.searches == [Beam(width=4, length_norm="gnmt", alpha=0.6)]
+    ((_, params),) = fake_llm.chats
+    assert (params.temperature, params.top_p) == (1, 1)
+    assert "note:" not in ran.err
+
+
+def test_a_search_that_is_typed_wins_over_the_profile(unspool, fake_llm) -> None:
+    unspool("run", "Tell me.", "--profile", "summarise", "--search", "sample")
+    assert fake_llm.searches == [None]
+    assert fake_llm.chats[0][1].temperature == 0.4
+
+
 def test_several_answers_of_a_search_are_its_best(unspool, fake_llm) -> None:
     ran = unspool("run", "Tell me.", "--search", "beam", "-n", "2")
     assert fake_llm.searches == [Beam(width=4, n_best=2)]

@@ -57,7 +57,7 @@ def test_a_whole_profile_is_read(write) -> None:
         ("[needs]\nbeam = 4", "needs.beam: must be a table [needs.beam]"),
         ("[needs.bean]", "needs: there is no 'bean' here; did you mean 'beam'?"),
         ("[needs.beam]\nwidht = 4", "needs.beam: there is no 'widht' here; did you mean 'width'?"),
-        ("[needs.beam]\nwidth = 0", "needs.beam: width must be a whole number in [1, 1024], got 0"),
+        ("[needs.beam]\nwidth = 0", "needs.beam: width must be a whole number in [1, 256], got 0"),
         ("[needs.beam]\nlength_norm = 'long'", "length_norm must be one of 'gnmt'"),
         ("[needs.beam]\notherwise = 'guess'", "needs.beam.otherwise: must be 'sample', got 'guess'"),
     ],

@@ -67,7 +67,6 @@ def test_a_profile_of_parameters_alone_decodes(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "missing", "rest"),
     [
-        ("translate", "beam search (width 4, length_norm gnmt, length_alpha 0.6)", "see `unspool profiles"),
         ("json", "a JSON schema to decode by", "(temperature=0.3)"),
         ("tools", "a grammar made of tool schemas", "(temperature=0)"),
     ],
@@ -85,6 +84,8 @@ def test_a_profile_that_needs_what_is_not_there_is_refused_with_the_rest_of_it(n
 def test_a_profile_that_a_command_sees_to_names_it() -> None:
     with pytest.raises(BadRequest, match=r"needs best of n \(n 8, .* majority\), which `unspool best` does"):
         DecodingParams.from_profile("reason")
+    with pytest.raises(BadRequest, match=r"needs beam search \(width 4, .*\), which `unspool run` does"):
+        DecodingParams.from_profile("translate")
 
 
 def test_where_the_table_has_an_alternative_it_is_taken() -> None:
