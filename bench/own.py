@@ -60,7 +60,7 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
     """All figures of one model, and their table."""
     job = speed_job(us, workload, n_threads)
     answers = [us.run(job) for _ in range(runs)]
-    steps = us.run({**job, "kind": "steps", "rows": list(workload.step_rows)})
+    steps = [us.run({**job, "kind": "steps", "rows": list(workload.step_rows)}) for _ in range(2 * runs)]
     starts = Sample(tuple(first_character_s(workload.model, n_threads) for _ in range(runs)))
     memory = Sample(tuple((a["peak_bytes"] - a["kv_bytes"]) / a["file_bytes"] for a in answers))
     rows = [
@@ -73,8 +73,10 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
         rows += [
             [f"{figure.removesuffix('_tok_s')}, {level}", "tok/s", str(s)] for figure, s in figures.items()
         ]
-    one = steps["step_ms"]["1"]
-    rows += [[f"v({n})", "ratio", f"{ms / one:.3f} ({ms:.2f} ms)"] for n, ms in steps["step_ms"].items()]
+    for n in map(str, workload.step_rows):
+        times = [each["step_ms"] for each in steps]
+        ratio = statistics.median(ms[n] / ms["1"] for ms in times)
+        rows.append([f"v({n})", "ratio", f"{ratio:.3f} ({statistics.median(ms[n] for ms in times):.2f} ms)"])
     print(f"\n{workload.model}, {n_threads} threads, {answers[0]['program']}, median of {runs} runs\n")
     print_table([workload.model, "unit", "figure"], rows)
     return {"model": workload.model, "answers": answers, "steps": steps, "start_s": starts.values}
