@@ -78,7 +78,7 @@ clean:  ## remove environments, builds and caches of this checkout (pulled model
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .venv/.tools: tools/preflight.sh
 	@sh tools/preflight.sh "$(PYTHON)"
