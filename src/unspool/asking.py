@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from unspool.engine.prompt import Prompt, checked_ids, checked_priority
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, UnknownName
 from unspool.params import DecodingParams
 from unspool.search.base import Search
 from unspool.types import Completion, Event, Request
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from unspool.models.chat_template import ChatTemplate
     from unspool.models.tokenizer import Tokenizer
 
@@ -52,6 +54,15 @@ class How:
     cache_salt: str | None = None
     use_cache: bool = True
     search: Search | None = None
+
+    def __new__(cls, n: int | None = None, **options: Any) -> Self:
+        for name in options:
+            if name not in Options.__annotations__:
+                known = ", ".join(["n", *Options.__annotations__])
+                in_params = {field.name for field in fields(DecodingParams)}
+                hint = f"write DecodingParams({name}=...)" if name in in_params else f"known are {known}"
+                raise UnknownName(f"a request has no option {name!r}; {hint}", code="unknown_option")
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         _check_number("n", self.n, 1, optional=True)

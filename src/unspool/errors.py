@@ -56,6 +56,12 @@ class ParameterConflict(BadRequest):
         self.names = names
 
 
+class UnknownName(BadRequest, TypeError):
+    """A parameter or option that does not exist. A TypeError too, as Python raises for unknown arguments."""
+
+    code = "unknown_name"
+
+
 class ContextOverflow(BadRequest):
     """The prompt, or the prompt and what was asked for, is longer than the model's context."""
 

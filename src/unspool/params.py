@@ -11,13 +11,16 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from unspool import param_checks as checks
 from unspool import param_conflicts
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, UnknownName
 from unspool.param_checks import Bias, Range
 from unspool.param_dialects import Dialects
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 DEFAULT_MAX_TOKENS: Final = 512
 
@@ -217,6 +220,10 @@ class DecodingParams(Dialects):
     loop_min_count: int = 0
     loop_max_length: int = 64
 
+    def __new__(cls, *_: Any, **values: Any) -> Self:
+        _refuse_unknown(values)  # before the constructor, whose own words would name no way out
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for name, allowed in RANGES.items():
             self._set(name, allowed.check(name, getattr(self, name)))
@@ -307,4 +314,4 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             continue
         near = difflib.get_close_matches(str(name).lower().replace("-", "_"), _DEFAULTS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(_DEFAULTS)}"
-        raise BadRequest(f"there is no parameter {name!r}; {hint}", code="unknown_parameter")
+        raise UnknownName(f"there is no parameter {name!r}; {hint}", code="unknown_parameter")

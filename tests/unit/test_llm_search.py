@@ -68,6 +68,8 @@ def test_the_asyncio_door_searches_too(llm):
         ({"search": Beam(), "n": 3}, "Beam has 1 answers and n=3 was given"),
         ({"search": Beam}, "search must be a search such as Beam(width=4), or None to sample, got <class"),
         ({"search": "beam"}, "search must be a search such as Beam(width=4), or None to sample, got 'beam'"),
+        ({"temperature": 0}, "a request has no option 'temperature'; write DecodingParams(temperature=...)"),
+        ({"prio": 1}, "a request has no option 'prio'; known are n, branch, priority, cache_salt,"),
         ({"search": Beam(), "branch": 2}, "branch=2 is for answers that are sampled, not for Beam"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -201,3 +203,18 @@ def test_they_print_as_the_call_that_makes_them():
     assert repr(DecodingParams(top_k=5, stop="x")) == "DecodingParams(top_k=5, stop=('x',))"
     params = DecodingParams(temperature=0, logit_bias={"a": False, 3: 1}, dry_breakers=["\n"], order="vllm")
     assert eval(repr(params)) == params
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_one_however_it_is_given():
+    for given in (lambda: DecodingParams(tempreture=1), lambda: DecodingParams().replace(tempreture=1)):
+        with pytest.raises(
+            BadRequest, match="no parameter 'tempreture'; did you mean 'temperature'"
+        ) as caught:
+            given()
+        assert caught.value.code == "unknown_parameter"
+
+
+def test_parameters_survive_copying_and_pickling():
+    params = DecodingParams(temperature=0.3, stop="x", logit_bias={5: 1.5})
+    for copied in (copy.copy(params), copy.deepcopy(params), pickle.loads(pickle.dumps(params))):
+        assert copied == params
