@@ -12,23 +12,13 @@ from typing import ClassVar
 
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
-from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
+from unspool.search.groups import Group, Groups, advance
 from unspool.search.length_norm import Kind, LengthNorm
-from unspool.search.ranking import Choices, in_order
 from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole, refuse_drawing
-from unspool.search.stopping import is_over
-from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
+from unspool.search.stopping import Rule
+from unspool.types import Processed, Row
 
 MOST_BEAMS = 256
-
-
-@dataclass(frozen=True, slots=True)
-class BeamState:
-    """Where a beam search stands: hypotheses in order, the best first."""
-
-    live: tuple[Hypothesis, ...]
-    ended: tuple[Hypothesis, ...] = ()
-    n_born: int = 1  # branches so far, which is the next one's number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,43 +64,12 @@ class Beam:
     def check(self, params: DecodingParams) -> None:
         refuse_drawing(params, "a beam search")
 
-    def start(self) -> BeamState:
-        return BeamState(live=(Hypothesis(0),))
+    def start(self) -> Groups:
+        return Groups((Group(),))
 
-    def standing(self, state: BeamState) -> tuple[tuple[int, float], ...]:
-        standing = [*state.ended, *state.live]
-        return tuple((h.branch, h.score) for h in standing[: self.n_best])
+    def standing(self, state: Groups) -> tuple[tuple[int, float], ...]:
+        return state.standing(self.n_best)
 
-    def advance(
-        self, state: BeamState, rows: Sequence[Row], processed: Sequence[Processed]
-    ) -> Advance[BeamState]:
-        parents = {h.branch: h for h in state.live}
-        choices = [
-            Choices.of(row, p, parents[row.branch].logprob) for row, p in zip(rows, processed, strict=True)
-        ]
-        ending, going_on = pick(in_order(choices, 2 * self.width), self.width)
-        n_tokens = rows[0].position - rows[0].n_prompt + 1
-        norm = LengthNorm(self.length_norm, self.alpha)
-
-        n_born = state.n_born
-        born: list[tuple[Hypothesis, Move]] = []
-        if not (self.early_stopping is True and len(state.ended) == self.width):
-            for c in ending:
-                total = parents[c.row.branch].logprob + c.logprob
-                move = Complete(c.row.branch, n_born, Chosen(c.token_id))
-                born.append((Hypothesis(n_born, total, score=total / norm(n_tokens)), move))
-                n_born += 1
-        pool = best_first([*state.ended, *(h for h, _ in born)])[: self.width]
-        kept = {h.branch for h in pool}
-        moves: list[Move] = [move for h, move in born if h.branch in kept]
-        moves += [Drop(h.branch) for h in state.ended if h.branch not in kept]
-
-        values = [c.rank_value for c in going_on]
-        over = is_over(self, pool, values, n_tokens, rows[0].n_new_max, norm)
-        live, growing = grow(rows, [] if over else going_on, parents, n_born)
-        moves += growing
-        n_born += len(live)
-        if over:
-            moves += [Drop(h.branch) for h in pool[self.n_best :]]
-            moves += [Answer(h.branch, h.score) for h in pool[: self.n_best]]
-        return Advance(BeamState(tuple(live), tuple(pool), n_born), tuple(moves))
+    def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
+        rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
+        return advance(rule, 0, self.n_best, state, rows, processed)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 from unspool.search.hypotheses import Hypothesis
 from unspool.search.length_norm import LengthNorm
 from unspool.search.settings import EarlyStopping
 
 
-class Rule(Protocol):
-    """The settings that decide it."""
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What decides it, of one group of beams."""
 
-    @property
-    def width(self) -> int: ...
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def early_stopping(self) -> EarlyStopping: ...
+    width: int
+    norm: LengthNorm
+    early_stopping: EarlyStopping
 
 
 def is_over(
@@ -27,7 +25,6 @@ def is_over(
     live_logprobs: Sequence[float],
     n_tokens: int,
     n_most: int,
-    norm: LengthNorm,
 ) -> bool:
     """Whether hypotheses of n_tokens tokens, the best first, are no longer worth following to n_most."""
     if not live_logprobs:
@@ -36,8 +33,8 @@ def is_over(
         return False
     if rule.early_stopping is True:
         return True
-    worst, n_most = ended[-1].score, max(n_most, n_tokens)
+    norm, worst, n_most = rule.norm, ended[-1].score, max(n_most, n_tokens)
     if rule.early_stopping == "exact":
         return all(norm.best(logprob, n_tokens, n_most) <= worst for logprob in live_logprobs)
-    is_longest = rule.early_stopping == "never" and rule.alpha > 0
+    is_longest = rule.early_stopping == "never" and norm.alpha > 0
     return live_logprobs[0] / norm(n_most if is_longest else n_tokens) <= worst

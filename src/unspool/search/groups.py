@@ -1,0 +1,107 @@
+"""One step of beams in groups, each kept from the words of those before it; plain beam search has one group.
+
+At each step group g ranks its continuations with `strength` taken off for every time that an earlier group
+has chosen the token at this step. What was taken off stays in the rank of a hypothesis; its score is the
+plain one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unspool.search.base import Advance
+from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
+from unspool.search.ranking import Choices, Continuation, in_order
+from unspool.search.stopping import Rule, is_over
+from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The hypotheses of one group, the best first."""
+
+    live: tuple[Hypothesis, ...] = (Hypothesis(0),)
+    ended: tuple[Hypothesis, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Where a beam search stands. At first every group has the same branch, 0."""
+
+    groups: tuple[Group, ...]
+    n_born: int = 1  # branches so far, which is the next one's number
+
+    def standing(self, n_best: int) -> tuple[tuple[int, float], ...]:
+        """(branch, score) of the answers if it had to end now: the ended first, then the live as they are."""
+        ended = best_first([h for group in self.groups for h in group.ended])
+        live = best_first([h for group in self.groups for h in group.live])
+        distinct = {h.branch: h for h in [*ended, *live]}
+        return tuple((h.branch, h.score) for h in [*distinct.values()][:n_best])
+
+
+def advance(
+    rule: Rule,
+    strength: float,
+    n_best: int,
+    state: Groups,
+    rows: Sequence[Row],
+    processed: Sequence[Processed],
+) -> Advance[Groups]:
+    """The next step of every group; the n_best answers of all when no hypothesis lives on."""
+    said = {row.branch: (row, p) for row, p in zip(rows, processed, strict=True)}
+    n_tokens = rows[0].position - rows[0].n_prompt + 1
+    taken: Counter[int] = Counter()  # tokens that earlier groups have chosen at this step
+    moves: list[Move] = []
+    chosen: list[list[Continuation]] = []
+    pools: list[tuple[Hypothesis, ...]] = []
+    n_born = state.n_born
+    for group in state.groups:
+        choices = [_choices(h, *said[h.branch], taken, strength) for h in group.live]
+        ending, going_on = pick(in_order(choices, 2 * rule.width), rule.width)
+        logprob_of = {h.branch: h.logprob for h in group.live}
+        pool = list(group.ended)
+        for c in ending if not (rule.early_stopping is True and len(pool) == rule.width) else ():
+            total = logprob_of[c.row.branch] + c.logprob
+            moves.append(Complete(c.row.branch, n_born, Chosen(c.token_id)))
+            pool.append(Hypothesis(n_born, total, score=total / rule.norm(n_tokens)))
+            n_born += 1
+        pool = best_first(pool)
+        moves += [Drop(h.branch) for h in pool[rule.width :]]
+        pools.append(tuple(pool[: rule.width]))
+        values = sorted((logprob_of[c.row.branch] + c.logprob for c in going_on), reverse=True)
+        if is_over(rule, pools[-1], values, n_tokens, rows[0].n_new_max):
+            going_on = []
+        chosen.append(going_on)
+        taken.update(c.token_id for c in going_on)
+
+    parents = {h.branch: h for group in state.groups for h in group.live}
+    live, growing = grow(rows, [c for continuing in chosen for c in continuing], parents, n_born)
+    moves += growing
+    groups, at = [], 0
+    for ended, continuing in zip(pools, chosen, strict=True):
+        groups.append(Group(tuple(live[at : at + len(continuing)]), ended))
+        at += len(continuing)
+    if not live:
+        answers = best_first([h for group in groups for h in group.ended])
+        moves += [Drop(h.branch) for h in answers[n_best:]]
+        moves += [Answer(h.branch, h.score) for h in answers[:n_best]]
+    return Advance(Groups(tuple(groups), n_born + len(live)), tuple(moves))
+
+
+def _choices(
+    hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int], strength: float
+) -> Choices:
+    choices = Choices.of(row, processed, hypothesis.rank_value)
+    if not taken or strength == 0:
+        return choices
+    ids = np.array(sorted(taken))
+    counts = np.array([taken[token_id] for token_id in ids.tolist()])
+    found = np.isin(ids, choices.token_ids)
+    at = np.searchsorted(choices.token_ids, ids[found])
+    values = choices.rank_values.copy()
+    values[at] -= strength * counts[found]
+    return replace(choices, rank_values=values)
