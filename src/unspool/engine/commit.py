@@ -8,6 +8,7 @@ from typing import Any
 
 from unspool.engine import ranked
 from unspool.engine.detokenize import Vocabulary
+from unspool.engine.news import event_of, usage_of
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.task import Branch, Phase, Task
@@ -27,7 +28,6 @@ from unspool.types import (
     FinishReason,
     Fork,
     TokenLogprobs,
-    Usage,
 )
 
 
@@ -225,7 +225,7 @@ def _answer(
     if branch.branch_id in task.kept:
         reason = "length" if ending is None else ending.reason
     assert reason is not None, "a live branch is no answer while the search goes on"
-    usage = _usage(task, branch, now)
+    usage = usage_of(task, branch, now)
     _remove(task, branch, storage)
     storage.journal.ended(task, task.n_told, reason, usage, error)
     task.n_told += 1
@@ -304,7 +304,7 @@ def _end(
     branch.transcript.close()
     news = _news(task, branch)
     _remove(task, branch, storage)
-    usage = _usage(task, branch, now)
+    usage = usage_of(task, branch, now)
     storage.journal.ended(task, branch.branch_id, reason, usage, error)
     return replace(
         news,
@@ -319,15 +319,7 @@ def _end(
 def _news(task: Task, branch: Branch) -> Event:
     """What of a branch has become final since it was last told."""
     text, ids = branch.transcript.take()
-    told = branch.notes.take(ids)
-    return Event(
-        task.request_id,
-        text,
-        ids,
-        branch=branch.branch_id,
-        logprobs=tuple(chosen.logprobs for chosen in told if chosen.logprobs is not None),
-        trace=tuple(chosen.trace for chosen in told if chosen.trace is not None),
-    )
+    return event_of(task, branch.branch_id, text, ids, branch.notes.take(ids))
 
 
 def _with_prompt(task: Task, events: list[Event]) -> list[Event]:
@@ -352,23 +344,3 @@ def _leave(task: Task, branch: Branch, storage: Storage) -> None:
     storage.tree.insert(branch.token_ids, branch.n_cached, pages, task.salt, branch.in_tree)
     branch.table.release()
     branch.in_tree = None
-
-
-def _usage(task: Task, branch: Branch, now: float) -> Usage:
-    clock = task.clock
-    n_chosen = len(branch.token_ids) - task.n_prompt
-    started = now if clock.started is None else clock.started
-    first_token = now if clock.first_token is None else clock.first_token
-    return Usage(
-        prompt_tokens=task.n_prompt,
-        cached_tokens=task.n_prompt_cached,
-        completion_tokens=len(branch.transcript.token_ids),
-        queue_ms=1e3 * (started - clock.added),
-        ttft_ms=1e3 * (first_token - clock.added),
-        prefill_s=first_token - started,
-        decode_s=now - first_token,
-        decoded_tokens=max(n_chosen - 1, 0),
-        n_preempted=task.n_preempted,
-        reread_tokens=task.n_reread,
-        inter_token=branch.gaps.summary(),
-    )

@@ -9,10 +9,9 @@ since whichever wins begins like that; so nothing is ever taken back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from unspool.engine.news import event_of
 from unspool.engine.task import Branch, Task
-from unspool.types import Chosen, Complete, Event
+from unspool.types import Complete, Event
 
 
 def complete(branch: Branch, move: Complete, now: float) -> Branch:
@@ -52,7 +51,7 @@ def shared_news(task: Task) -> list[Event]:
     n_bytes = first.end_of(n_tokens - 1)
     text = told.detokenizer.accept(first.bytes_of(told.n_bytes, n_bytes))
     chosen = hypotheses[0].notes.peek(told.n_tokens, n_tokens)
-    news = _event(task, 0, text, first.token_ids[told.n_tokens : n_tokens], chosen)
+    news = event_of(task, 0, text, first.token_ids[told.n_tokens : n_tokens], chosen)
     told.n_tokens, told.n_bytes = n_tokens, n_bytes
     return [news]
 
@@ -67,15 +66,4 @@ def last_news(task: Task, branch: Branch, rank: int) -> Event:
     data = transcript.bytes_of(n_bytes, transcript.n_bytes_final)
     text = data.decode(errors="replace") if detokenizer is None else detokenizer.accept(data, final=True)
     ids = transcript.token_ids
-    return _event(task, rank, text, ids[n_tokens:], branch.notes.peek(n_tokens, len(ids)))
-
-
-def _event(task: Task, rank: int, text: str, ids: Sequence[int], chosen: Sequence[Chosen]) -> Event:
-    return Event(
-        task.request_id,
-        text,
-        tuple(ids),
-        branch=rank,
-        logprobs=tuple(c.logprobs for c in chosen if c.logprobs is not None),
-        trace=tuple(c.trace for c in chosen if c.trace is not None),
-    )
+    return event_of(task, rank, text, ids[n_tokens:], branch.notes.peek(n_tokens, len(ids)))
