@@ -72,7 +72,7 @@ def ours(runner, case):
         alpha=case["alpha"],
         early_stopping=case["early_stopping"],
     )
-    engine.add(Request(tuple(case["prompt"]), params), search)
+    engine.add(Request(tuple(case["prompt"]), params, search=search))
     answers: dict[int, list] = {}
     while not engine.is_idle:
         for event in engine.step():

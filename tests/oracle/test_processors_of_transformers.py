@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from preset_cases import array_of, outcome, read
+from stage_rows import wanting
 from transformers import GenerationConfig
 from transformers_processors import processed
 
@@ -36,7 +37,7 @@ def test_what_is_read_from_a_generation_config_does_what_the_config_does() -> No
         )
         params, _ = DecodingParams.from_transformers(config)
         row = Row(params, 1, 0, tuple(case["token_ids"]), case["n_prompt"], Rules(bias=params.logit_bias))
-        (result,) = process_by_stages(array_of(case["logits"])[None], [row], wants_candidates=True)
+        (result,) = process_by_stages(array_of(case["logits"])[None], wanting([row]))
         assert result.candidates.token_ids.tolist() == case["kept"], case
 
 

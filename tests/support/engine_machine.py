@@ -11,7 +11,6 @@ from machine_requests import Sizes, random_request
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.errors import CapacityError
-from unspool.search.base import Search
 from unspool.types import Event, Request
 
 
@@ -43,7 +42,6 @@ class Answer:
 @dataclass
 class Asked:
     request: Request
-    search: Search | None = None
     answers: dict[int, Answer] = field(default_factory=dict)
     is_cancelled: bool = False
 
@@ -53,7 +51,7 @@ class Asked:
     @property
     def is_cut(self) -> bool:
         """Whether it was ended from outside, cancelled or late."""
-        if self.search is not None and self.search.is_ranked and self.request.params.deadline_s is not None:
+        if _is_ranked(self.request) and self.request.params.deadline_s is not None:
             return True  # it may have been: hypotheses that had ended by then keep their own reasons
         reasons = {answer.finish_reason for answer in self.answers.values()}
         return self.is_cancelled or "deadline" in reasons
@@ -128,9 +126,9 @@ class Machine:
     def add(self) -> None:
         if len(self.in_flight) > 12:
             return
-        request, search = random_request(self.rng, self.sizes, self.prompt())
+        request = random_request(self.rng, self.sizes, self.prompt())
         try:
-            self.in_flight[self.engine.add(request, search)] = Asked(request, search)
+            self.in_flight[self.engine.add(request)] = Asked(request)
         except CapacityError:
             self.seen["refused"] += 1
 
@@ -236,7 +234,7 @@ class Machine:
         for request_id in [i for i in self.in_flight if i not in self.engine._tasks]:
             asked = self.in_flight.pop(request_id)
             self.ended.append(asked)
-            self.seen[type(asked.search).__name__] += 1
+            self.seen[type(asked.request.search).__name__] += 1
             self.texts += [list(asked.request.prompt_ids + a.token_ids) for a in asked.answers.values()]
             del self.texts[:-40]
 
@@ -244,25 +242,29 @@ class Machine:
         """Every ended request with the same request alone; how many there were."""
         assert not self.in_flight
         for asked in self.ended:
-            expected = self.alone(asked.request, asked.search)
+            expected = self.alone(asked.request)
             if not asked.is_cut:
                 assert asked.answers == expected
                 continue
-            if asked.search is not None and asked.search.is_ranked:
+            if _is_ranked(asked.request):
                 continue  # what stood best when it was cut need not be what is best in the end
             for branch, answer in asked.answers.items():
                 _assert_begins(answer, expected.get(branch, Answer()), asked.request.params)
         return len(self.ended)
 
-    def alone(self, request: Request, search: Search | None) -> dict[int, Answer]:
+    def alone(self, request: Request) -> dict[int, Answer]:
         """A request on an engine of its own, to its end."""
         engine = self._make_alone()
         asked = Asked(request)
-        engine.add(replace(request, params=request.params.replace(deadline_s=None)), search)
+        engine.add(replace(request, params=request.params.replace(deadline_s=None)))
         while not engine.is_idle:
             for event in engine.step():
                 asked.hear(event)
         return asked.answers
+
+
+def _is_ranked(request: Request) -> bool:
+    return request.search is not None and request.search.is_ranked
 
 
 def _assert_begins(answer: Answer, expected: Answer, params) -> None:

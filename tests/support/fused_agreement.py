@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from stage_rows import wanting
 
 from unspool.errors import BadRequest, UnspoolError
 from unspool.history import History
@@ -230,11 +231,11 @@ def _one(rng: np.random.Generator, values: list):
 def difference(case: Case, isa: str = "") -> str | None:
     """What the fused pass does otherwise than the stages; None when nothing."""
     before = case.logits.tobytes()
-    [fast] = fused.process(case.logits[None], [case.row], wants_candidates=True, isa=isa)
+    [fast] = fused.process(case.logits[None], wanting([case.row]), isa=isa)
     if case.logits.tobytes() != before:
         return "the model's logits have changed"
     with np.errstate(all="raise", under="ignore"):
-        [slow] = process_by_stages(case.logits[None], [case.row], wants_candidates=True)
+        [slow] = process_by_stages(case.logits[None], wanting([case.row]))
     if isinstance(slow, UnspoolError) or fast is None:
         if isinstance(slow, UnspoolError) and fast is None:
             return None

@@ -116,10 +116,8 @@ def random_params(rng: np.random.Generator, sizes: Sizes, kinds=KINDS) -> Decodi
     )
 
 
-def random_request(
-    rng: np.random.Generator, sizes: Sizes, prompt: tuple[int, ...]
-) -> tuple[Request, ScriptedSearch | Beam | None]:
-    """A request, and how it is searched for; None for samples."""
+def random_request(rng: np.random.Generator, sizes: Sizes, prompt: tuple[int, ...]) -> Request:
+    """A request: samples, a beam or a scripted search."""
     lot, n = rng.random(), int(rng.choice([1, 1, 1, 2, 3]))
     search: ScriptedSearch | Beam | None = None
     params = random_params(rng, sizes)
@@ -137,4 +135,5 @@ def random_request(
         salt=str(rng.integers(2)) if rng.random() < 0.3 else None,
         use_cache=bool(rng.random() < 0.9),
         first_branch=0 if search or rng.random() < 0.8 else int(rng.integers(1, 9)),
-    ), search
+        search=search,
+    )

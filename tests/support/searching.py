@@ -19,7 +19,7 @@ def params(**changes):
 def answers_of(search, prompt=PROMPT, asked=None, **settings):
     """{rank: events} of one request alone."""
     engine = make_engine(**{"n_pages": 64, **settings})
-    engine.add(Request(tuple(prompt), asked or params()), search)
+    engine.add(Request(tuple(prompt), asked or params(), search=search))
     heard: dict[int, list] = {}
     while not engine.is_idle:
         for event in engine.step():

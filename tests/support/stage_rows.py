@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from unspool.logits.orders import stages_for
@@ -13,6 +15,11 @@ from unspool.types import Row
 def row(*, seed=1, branch=0, position=3, rules=NO_RULES, history=None, **params):
     """A row whose request has these parameters; its text is of no interest."""
     return Row(DecodingParams(**params), seed, branch, range(position), position, rules, history)
+
+
+def wanting(rows):
+    """The same rows, with all their survivors looked at."""
+    return [replace(row, wants_candidates=True) for row in rows]
 
 
 def through(logits, asking):

@@ -5,7 +5,7 @@
 3. `step`        the loop itself: plan, forward, apply, advance, commit
 4. `scheduler`   which rows run in a step, and who waits
 5. `plan`        those rows as the arrays a runner reads
-6. `commit`      the only module that changes pages, histories and branches
+6. `commit`      the only one that changes branches, with `holding` for pages, `ranked` for ranked answers
 7. `transcript`  from tokens to text that is final: `stop` finds its end, `detokenize` its characters
 8. `worker`      the one thread that runs it all; `stream` and `async_stream` read the events of one request
 

@@ -87,11 +87,10 @@ class Engine:
     def is_in_flight(self, request_id: int) -> bool:
         return request_id in self._tasks
 
-    def add(self, request: Request, search: Search | None = None) -> int:
+    def add(self, request: Request) -> int:
         """Take a request in and return its id; it begins to run in the next step with room for it.
 
-        `search` stands in for the request's own. Raises ContextOverflow, CapacityError or BadRequest for
-        what can never run.
+        Raises ContextOverflow, CapacityError or BadRequest for what can never run.
         """
         self._require_open()
         self._check_prompt(request)
@@ -111,7 +110,7 @@ class Engine:
             template_positions=request.template_positions,
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
-        search = self._search_of(request, request.search if search is None else search)
+        search = self._search_of(request)
         self._check_n(request.n, search)
         n_pages_min, n_pages_max = self._pages_of(n_prompt, n_new_max, search.max_branches)
         if n_pages_min > self.pool.n_pages:
@@ -233,8 +232,9 @@ class Engine:
         self._is_closed = True
         self.runner.close()
 
-    def _search_of(self, request: Request, search: Search | None) -> Search:
+    def _search_of(self, request: Request) -> Search:
         """The search that was asked for, or sampling of as many answers as were asked for."""
+        search: Search | None = request.search
         if search is None:
             return Sample(request.n, request.first_branch)
         if request.first_branch != 0:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from unspool.engine import commit
+from unspool.engine import holding
 from unspool.engine.share import Share, n_missing
 from unspool.engine.storage import Storage
 from unspool.engine.task import Branch, Task
@@ -41,7 +41,7 @@ class Dealer:
             if self._n_rows <= 0:
                 break
         for task in tasks:
-            commit.resume(task)
+            holding.resume(task)
         return sorted(shares, key=lambda share: share.task.rank)  # a task's branches stand side by side
 
     def _deal_to_equals(self, parts: Sequence[Share]) -> list[Share]:
@@ -66,7 +66,7 @@ class Dealer:
                 match = self._storage.match(task, branch)
                 if self._is_behind(task, branch, match.n_tokens):
                     return []
-                self._n_spare -= commit.adopt(task, branch, match, self._storage, self._n_spare)
+                self._n_spare -= holding.adopt(task, branch, match, self._storage, self._n_spare)
             self._being_read.append(part)
         share = self._fitting(part, n_most)
         self._take(share, 1)

@@ -1,17 +1,22 @@
 """The answers of a search that ranks them: told at the end, but for what all of them have in common.
 
-`commit` calls this; nothing else does. A hypothesis keeps its whole text back until it is an answer. While
-the search goes on, the beginning that all live and ended hypotheses share is told as the best answer's,
-since whichever wins begins like that; so nothing is ever taken back.
+The part of `commit` for these searches: nothing else calls it. A hypothesis keeps its whole text back until
+it is an answer. While the search goes on, the beginning that all live and ended hypotheses share is told as
+the best answer's, since whichever wins begins like that; so nothing is ever taken back.
 
     best answer   [0, told.n_bytes) told while it was not known which it is | the rest with its last event
 """
 
 from __future__ import annotations
 
-from unspool.engine.news import event_of
+from dataclasses import replace
+
+from unspool.engine import holding
+from unspool.engine.news import event_of, usage_of
+from unspool.engine.storage import Storage
 from unspool.engine.task import Branch, Task
-from unspool.types import Complete, Event
+from unspool.errors import UnspoolError
+from unspool.types import Complete, Event, FinishReason
 
 
 def complete(branch: Branch, move: Complete, now: float) -> Branch:
@@ -56,7 +61,50 @@ def shared_news(task: Task) -> list[Event]:
     return [news]
 
 
-def last_news(task: Task, branch: Branch, rank: int) -> Event:
+def answer(
+    task: Task,
+    branch: Branch,
+    value: float,
+    reason: FinishReason | None,
+    storage: Storage,
+    now: float,
+    error: UnspoolError | None = None,
+) -> Event:
+    """Tell a hypothesis as the next best answer; `reason` is why the search ends before its own end."""
+    news = _last_news(task, branch, task.n_told)
+    ending = branch.ending
+    if branch.branch_id in task.kept:
+        reason = "length" if ending is None else ending.reason
+    assert reason is not None, "a live branch is no answer while the search goes on"
+    usage = usage_of(task, branch, now)
+    holding.remove(task, branch, storage)
+    storage.journal.ended(task, task.n_told, reason, usage, error)
+    task.n_told += 1
+    return replace(
+        news,
+        finish_reason=reason,
+        stop=None if ending is None else ending.stop,
+        seed=task.seed if task.search.draws and not task.request.params.is_greedy else None,
+        usage=usage,
+        error=error,
+        score=value,
+    )
+
+
+def finish(
+    task: Task, reason: FinishReason, storage: Storage, now: float, error: UnspoolError | None
+) -> list[Event]:
+    """A ranked search that has to end tells what stands best; those that had ended keep their own reasons."""
+    events = []
+    for branch_id, value in task.search.standing(task.search_state):
+        branch = task.kept[branch_id] if branch_id in task.kept else task.branches[branch_id]
+        events.append(answer(task, branch, value, reason, storage, now, error))
+    for branch in [*task.branches.values(), *task.kept.values()]:
+        holding.remove(task, branch, storage)
+    return events
+
+
+def _last_news(task: Task, branch: Branch, rank: int) -> Event:
     """The text of an answer, without what was told of the best one before."""
     branch.transcript.close()
     transcript = branch.transcript

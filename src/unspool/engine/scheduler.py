@@ -23,7 +23,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from unspool.engine import commit
+from unspool.engine import holding
 from unspool.engine.limits import Limits
 from unspool.engine.pace import Pace
 from unspool.engine.prompts import Dealer
@@ -73,7 +73,7 @@ class Scheduler:
         """Take a task out of the queues. Its pages stay in the prefix tree until others need them."""
         self._take_out(task)
         if task.phase is not Phase.WAITING:
-            commit.put_back(task, self._storage)
+            holding.put_back(task, self._storage)
         task.is_paused = True
 
     def resume(self, task: Task) -> None:
@@ -197,7 +197,7 @@ class Scheduler:
 
     def _preempt(self, task: Task) -> None:
         self._take_out(task)
-        commit.preempt(task, self._storage)
+        holding.preempt(task, self._storage)
         self.add(task)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from unspool.engine import commit
+from unspool.engine import holding
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.storage import Storage
 from unspool.engine.task import Task
@@ -104,7 +104,7 @@ class Sessions:
         self._check(session)
         token_ids = session.token_ids.tolist()
         if token_ids:
-            commit.restore(
+            holding.restore(
                 token_ids,
                 self._storage,
                 ("shared", salt),

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unspool.engine import commit
+from unspool.engine import commit, holding
 from unspool.engine.annotate import annotate, score_prompt, wants_notes
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.plan import build_plan
@@ -35,7 +35,7 @@ def run_step(
     `n_vocab` is how many tokens have a meaning: an output layer may be padded beyond the tokenizer's
     vocabulary, and the logits of the padding are not looked at.
     """
-    commit.reserve(shares, storage)
+    holding.reserve(shares, storage)
     plan = build_plan(shares)
     storage.journal.lap()
     logits = storage.runner.forward(plan)  # (W, V) f32, the last `n_logits` rows of each share in turn
@@ -63,7 +63,7 @@ def run_step(
     ]
 
     now = storage.journal.lap()
-    commit.record(shares, storage)
+    holding.record(shares, storage)
     for task, logprobs in scored:
         commit.score(task, logprobs)
     events: list[Event] = []

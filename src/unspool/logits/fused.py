@@ -150,9 +150,7 @@ def sampler(isa: str = "") -> _native.Sampler:
     return _native.Sampler(min(os.cpu_count() or 1, _MOST_THREADS), isa)
 
 
-def process(
-    logits: F32, rows: Sequence[Row], *, wants_candidates: bool = False, isa: str = ""
-) -> list[Processed | None]:
+def process(logits: F32, rows: Sequence[Row], *, isa: str = "") -> list[Processed | None]:
     """What becomes of each row of logits (R, V); None where the stages have to say it.
 
     The logits are written to and put back while the call lasts, so nobody else may read them then.
@@ -161,13 +159,11 @@ def process(
         return []
     if not (logits.flags.writeable and logits.dtype == np.float32 and logits.strides[1] == logits.itemsize):
         logits = np.array(logits, dtype=np.float32)
-    lines: list[_native.RowLine | None] = [
-        _line(row, wants_candidates or row.wants_candidates) for row in rows
-    ]
+    lines: list[_native.RowLine | None] = [_line(row) for row in rows]
     return [_processed(answer) for answer in sampler(isa).run(logits, lines)]
 
 
-def _line(row: Row, wants_candidates: bool) -> _native.RowLine:
+def _line(row: Row) -> _native.RowLine:
     known, n_tokens = compiled(row.params, row.rules), len(row.token_ids)
     counts = dry = banned = None
     running = 0.0
@@ -183,7 +179,7 @@ def _line(row: Row, wants_candidates: bool) -> _native.RowLine:
             running = history.running.value
     return (
         known.program, row.seed, row.branch, n_tokens, n_tokens - row.n_prompt, running,
-        counts, dry, banned, wants_candidates,
+        counts, dry, banned, row.wants_candidates,
     )  # fmt: skip
 
 

@@ -20,48 +20,41 @@ from unspool.types import F32, Candidates, Chosen, Processed, Row
 _FUSED: Final = os.environ.get("UNSPOOL_FUSED") != "0"
 
 
-def process(
-    logits: F32, rows: Sequence[Row], *, wants_candidates: bool = False
-) -> list[Processed | UnspoolError]:
+def process(logits: F32, rows: Sequence[Row]) -> list[Processed | UnspoolError]:
     """What becomes of each row of logits (R, V); an error is that row's alone, and the others go on.
 
-    Candidates are given to the rows that want them; `wants_candidates` gives them to all. Rows take the fused
-    pass; what it leaves to the stages, an error above all, they say. UNSPOOL_FUSED=0 in the environment gives
-    every row to the stages, to compare.
+    Rows take the fused pass; what it leaves to the stages, an error above all, they say. UNSPOOL_FUSED=0 in
+    the environment gives every row to the stages, to compare.
     """
     if not _FUSED:
-        return process_by_stages(logits, rows, wants_candidates=wants_candidates)
+        return process_by_stages(logits, rows)
     results: list[Processed | UnspoolError] = []
-    for i, done in enumerate(fused.process(logits, rows, wants_candidates=wants_candidates)):
+    for i, done in enumerate(fused.process(logits, rows)):
         if done is None:
-            results += process_by_stages(
-                logits[i : i + 1], rows[i : i + 1], wants_candidates=wants_candidates
-            )
+            results += process_by_stages(logits[i : i + 1], rows[i : i + 1])
         else:
             results.append(done)
     return results
 
 
-def process_by_stages(
-    logits: F32, rows: Sequence[Row], *, wants_candidates: bool = False
-) -> list[Processed | UnspoolError]:
+def process_by_stages(logits: F32, rows: Sequence[Row]) -> list[Processed | UnspoolError]:
     """`process`, one readable stage after the other in float64: the slow twin of the fused pass."""
     results: list[Processed | UnspoolError] = []
     for z, row in zip(logits, rows, strict=True):
         try:
-            results.append(_process_row(z.astype(np.float64), row, wants_candidates or row.wants_candidates))
+            results.append(_process_row(z.astype(np.float64), row))
         except UnspoolError as error:
             results.append(error)
     return results
 
 
-def _process_row(z: Logits, row: Row, wants_candidates: bool) -> Processed:
+def _process_row(z: Logits, row: Row) -> Processed:
     first_of_largest(z, row)  # a NaN is refused here; a truncation would drop it and nobody would know
     passed = walk(z, row)
     z = passed[-1].after if passed else z
     token_id = choose(z, row)
     candidates = None
-    if wants_candidates:
+    if row.wants_candidates:
         ids = np.flatnonzero(z > -np.inf)
         candidates = Candidates(ids, z[ids].astype(np.float64))
     return Processed(Chosen(token_id, _observed(passed, row, token_id)), candidates)

@@ -359,7 +359,7 @@ def test_the_answers_to_a_prompt_share_its_whole_pages_and_copy_one_at_most(n_pr
 def test_a_beam_copies_one_page_at_most_for_each_fork():
     runner = Copying(n_pages=128, page_size=4)
     engine = engine_of(runner=runner)
-    engine.add(Request(LONG, GREEDY.replace(max_tokens=20)), Beam(width=4))
+    engine.add(Request(LONG, GREEDY.replace(max_tokens=20), search=Beam(width=4)))
     n_forks = 0
     while not engine.is_idle:
         before, n_copied = set(engine._tasks[0].branches), runner.n_copied

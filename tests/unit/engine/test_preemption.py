@@ -91,7 +91,7 @@ def test_more_answers_than_a_step_has_rows_are_refused():
     with pytest.raises(BadRequest, match=r"Sample may have 5 branches at once.* has 4;"):
         engine.add(Request((1,), PARAMS, n=5))
     with pytest.raises(BadRequest, match="Beam may have 6 branches at once"):
-        engine.add(Request((1,), PARAMS.replace(temperature=0)), Beam(width=6))
+        engine.add(Request((1,), PARAMS.replace(temperature=0), search=Beam(width=6)))
     assert len(run_all(engine, [Request((1,), PARAMS, n=4)])[0]) == 4
 
 
@@ -222,7 +222,7 @@ def test_a_branch_that_is_born_late_finds_its_page(n_pages):
     added = []
     for request in requests:
         with contextlib.suppress(CapacityError):
-            added.append(engine.add(request, Growing(3)))
+            added.append(engine.add(dataclasses.replace(request, search=Growing(3))))
             heard[added[-1]] = {}
     while not engine.is_idle:
         for event in engine.step():
@@ -238,7 +238,7 @@ def test_a_branch_does_not_wait_for_a_shorter_one_that_has_been_read():
     """Both write the same, so that the longer begins with all of the shorter, whose last page is never whole
     while it waits for the other."""
     engine = engine_of(32, n_preemptions=100)
-    engine.add(Request((1, 1, 1), PARAMS.replace(max_tokens=20)), Growing(2, step=2))
+    engine.add(Request((1, 1, 1), PARAMS.replace(max_tokens=20), search=Growing(2, step=2)))
     n_steps = n_put_back = 0
     while not engine.is_idle:
         engine.step()

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from stage_rows import wanting
 
 from unspool.history import History
 from unspool.history.dry import LARGEST_AMOUNT, amount_of
@@ -107,6 +108,6 @@ def test_what_is_reported_is_what_was_applied(temperature):
     assert (passed.stage.name, passed.before[2] - passed.after[2]) == ("dry", 3)
     history = History(its_row.params, its_row.rules, its_row.token_ids)
     assert [array.tolist() for array in history.dry_edits()] == [[2], [3]]
-    (processed,) = process_by_stages(z, [its_row], wants_candidates=True)
+    (processed,) = process_by_stages(z, wanting([its_row]))
     assert processed.candidates.logits.tolist() == [0, 0, -1, -9]
     assert temperature or processed.chosen.token_id == 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from fused_agreement import case, difference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage_rows import wanting
 
 from unspool import _native
 from unspool.errors import MaskConflict, NoCandidate
@@ -70,8 +70,8 @@ def test_large_vocabularies_agree(isa, n_vocab):
     ]
     for seed, params in enumerate(asked):
         given_row = row(seed=seed, **params)
-        [fast] = fused.process(z[None], [given_row], wants_candidates=True, isa=isa)
-        [slow] = process_by_stages(z[None], [given_row], wants_candidates=True)
+        [fast] = fused.process(z[None], wanting([given_row]), isa=isa)
+        [slow] = process_by_stages(z[None], wanting([given_row]))
         assert fast.chosen.token_id == slow.chosen.token_id, params
         assert np.array_equal(fast.candidates.token_ids, slow.candidates.token_ids), params
         assert np.allclose(fast.candidates.logits, slow.candidates.logits, rtol=1e-12, atol=1e-12), params
@@ -106,9 +106,9 @@ def test_frequencies_of_a_large_vocabulary_follow_the_softmax(isa):
 def test_a_row_in_a_batch_is_the_row_alone_bit_for_bit(n_rows):
     z = model_like(3000, n_rows=n_rows)
     rows = [row(seed=i, temperature=0.5 + i / 10, top_p=0.9, min_p=0.001) for i in range(n_rows)]
-    together = fused.process(z, rows, wants_candidates=True)
+    together = fused.process(z, wanting(rows))
     for i, given_row in enumerate(rows):
-        [alone] = fused.process(z[i : i + 1].copy(), [given_row], wants_candidates=True)
+        [alone] = fused.process(z[i : i + 1].copy(), wanting([given_row]))
         assert together[i].chosen == alone.chosen
         assert together[i].candidates.token_ids.tobytes() == alone.candidates.token_ids.tobytes()
         assert together[i].candidates.logits.tobytes() == alone.candidates.logits.tobytes()
@@ -173,11 +173,9 @@ def test_masks_that_leave_nothing_are_the_conflict_that_the_stages_name():
 
 def test_candidates_are_given_to_the_rows_that_want_them():
     z = model_like(500, n_rows=2)
-    wanting = replace(row(top_k=3), wants_candidates=True)
-    plain, with_candidates = process(z, [row(top_k=3), wanting])
+    plain, with_candidates = process(z, [row(top_k=3), *wanting([row(top_k=3)])])
     assert plain.candidates is None
     assert with_candidates.candidates.token_ids.size == 3
-    assert all(p.candidates is not None for p in process(z, [row(), row()], wants_candidates=True))
 
 
 def test_mirostat_observes_through_a_whole_text_what_the_stages_observe():

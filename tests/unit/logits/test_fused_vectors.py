@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stage_rows import wanting
 
 from unspool import _native
 from unspool.logits import fused
@@ -27,7 +28,7 @@ def after(isa, logits, *, ids=(), n_prompt=0, rules=NO_RULES, seed=0, **params):
     """Logits (V,) when all is done, -inf where nobody survived."""
     z = np.array([logits], dtype=np.float32)
     row = Row(DecodingParams(**params), seed, 0, ids, n_prompt, rules)
-    [done] = fused.process(z, [row], wants_candidates=True, isa=isa)
+    [done] = fused.process(z, wanting([row]), isa=isa)
     result = np.full(len(logits), -np.inf)
     result[done.candidates.token_ids] = done.candidates.logits
     return result

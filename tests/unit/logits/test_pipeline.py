@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from stage_rows import kept_ids, row
+from stage_rows import kept_ids, row, wanting
 
 from unspool.errors import NoCandidate
 from unspool.logits.orders import stages_for
@@ -15,7 +15,7 @@ Z321 = np.array([[3, 2, 1]], dtype=np.float32)
 
 
 def survivors(z, asking):
-    (processed,) = process_by_stages(z, [asking], wants_candidates=True)
+    (processed,) = process_by_stages(z, wanting([asking]))
     return processed.candidates.token_ids.tolist()
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from preset_cases import array_of, random_logits, random_text
+from stage_rows import wanting
 
 from unspool.logits.pipeline import process_by_stages
 from unspool.params import DecodingParams
@@ -74,7 +75,7 @@ def random_params(rng) -> dict[str, Any]:
 def by_order_vllm(z, token_ids, n_prompt, params):
     rules = Rules(bias=tuple(params.get("logit_bias", ())))
     row = Row(DecodingParams(order="vllm", **params), 1, 0, tuple(token_ids), n_prompt, rules)
-    (result,) = process_by_stages(z[None], [row], wants_candidates=True)
+    (result,) = process_by_stages(z[None], wanting([row]))
     left = np.full(z.size, -np.inf)
     left[result.candidates.token_ids] = result.candidates.logits
     return left
@@ -112,7 +113,7 @@ def test_one_answer_per_request_whatever_else_is_set():
         for order in ("unspool", "vllm", "llama.cpp", "transformers"):
             params = DecodingParams(order=order, top_k=4, top_p=0.82, **more)
             row = Row(params, 1, 0, (0,), 1)
-            (result,) = process_by_stages(z[None], [row], wants_candidates=True)
+            (result,) = process_by_stages(z[None], wanting([row]))
             assert result.candidates.token_ids.tolist() == [0, 1, 2]
 
 
@@ -122,6 +123,6 @@ def test_the_order_of_temperature_and_truncation_is_a_visible_setting():
     kept = {}
     for order in ("unspool", "vllm", "transformers", "llama.cpp"):
         row = Row(DecodingParams(order=order, temperature=0.5, top_p=0.8), 1, 0, (0,), 1)
-        (result,) = process_by_stages(z[None], [row], wants_candidates=True)
+        (result,) = process_by_stages(z[None], wanting([row]))
         kept[order] = result.candidates.token_ids.tolist()
     assert kept == {"unspool": [0], "vllm": [0], "transformers": [0], "llama.cpp": [0, 1]}

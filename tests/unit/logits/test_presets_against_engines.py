@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from preset_cases import Case, array_of, read
+from stage_rows import wanting
 
 from unspool.history import History
 from unspool.logits.orders import OBSERVERS
@@ -51,7 +52,7 @@ def assert_same(kept: np.ndarray, logits: np.ndarray, case: Case) -> None:
 def assert_parity(case: Case, order: str) -> None:
     row = row_of(case, order)
     for run in (process_by_stages, process):  # the readable stages, and what requests go through
-        (result,) = run(array_of(case["logits"])[None], [row], wants_candidates=True)
+        (result,) = run(array_of(case["logits"])[None], wanting([row]))
         candidates: Any = result.candidates
         assert_same(candidates.token_ids, candidates.logits, case)
 

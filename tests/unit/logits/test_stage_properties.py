@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage_rows import kept_after, kept_ids, row, through
+from stage_rows import kept_after, kept_ids, row, through, wanting
 
 from unspool.logits.pipeline import process_by_stages
 from unspool.param_conflicts import STAGES, TEMPERATURES, TRUNCATION
@@ -63,7 +63,7 @@ def table(seed, n_rows=1, n_vocab=48):
 @given(st.integers(0, 2**32 - 1), SHAPES)
 def test_a_masked_token_survives_nothing_and_one_that_survives_is_chosen(seed, shape):
     z = table(seed)
-    (processed,) = process_by_stages(z, [row(seed=seed, **shape)], wants_candidates=True)
+    (processed,) = process_by_stages(z, wanting([row(seed=seed, **shape)]))
     assert np.isfinite(processed.candidates.logits).all()
     assert (z[0, processed.candidates.token_ids] > -np.inf).all()
     assert processed.chosen.token_id in processed.candidates.token_ids
@@ -74,9 +74,9 @@ def test_a_masked_token_survives_nothing_and_one_that_survives_is_chosen(seed, s
 def test_a_row_of_a_mixed_batch_has_the_bits_of_the_row_alone(seed, shapes):
     z = table(seed, len(shapes))
     rows = [row(seed=seed + i, branch=i, position=i, **shape) for i, shape in enumerate(shapes)]
-    together = process_by_stages(z, rows, wants_candidates=True)
+    together = process_by_stages(z, wanting(rows))
     for i, one in enumerate(together):
-        (alone,) = process_by_stages(z[i : i + 1].copy(), rows[i : i + 1], wants_candidates=True)
+        (alone,) = process_by_stages(z[i : i + 1].copy(), wanting(rows[i : i + 1]))
         assert alone.chosen == one.chosen
         assert alone.candidates.token_ids.tolist() == one.candidates.token_ids.tolist()
         assert alone.candidates.logits.tobytes() == one.candidates.logits.tobytes()
@@ -87,8 +87,7 @@ def test_a_row_of_a_mixed_batch_has_the_bits_of_the_row_alone(seed, shapes):
 def test_adding_a_constant_changes_no_survivor_and_no_choice(seed, shape, constant):
     z = np.random.default_rng(seed).integers(-24, 25, size=(1, 48)).astype(np.float32) / 4
     plain, shifted = (
-        process_by_stages(t, [row(seed=seed, **shape)], wants_candidates=True)[0]
-        for t in (z, z + np.float32(constant))
+        process_by_stages(t, wanting([row(seed=seed, **shape)]))[0] for t in (z, z + np.float32(constant))
     )
     assert plain.candidates.token_ids.tolist() == shifted.candidates.token_ids.tolist()
     assert plain.chosen.token_id == shifted.chosen.token_id
@@ -108,7 +107,7 @@ def test_permuting_the_vocabulary_permutes_the_result(seed, shape):
 def test_neutral_parameters_are_a_bit_exact_no_op():
     neutral = dict(STAGES.values())
     z = table(3)
-    (processed,) = process_by_stages(z, [row(**neutral, xtc_threshold=0.2)], wants_candidates=True)
+    (processed,) = process_by_stages(z, wanting([row(**neutral, xtc_threshold=0.2)]))
     alive = np.flatnonzero(z[0] > -np.inf)
     assert processed.candidates.token_ids.tolist() == alive.tolist()
     assert processed.candidates.logits.astype(np.float32).tobytes() == z[0, alive].tobytes()
@@ -130,7 +129,7 @@ def test_at_temperature_zero_the_largest_logit_is_taken_whatever_else_is_asked(s
 def test_any_order_of_the_methods_leaves_a_candidate(seed, order, cuts):
     params = DecodingParams(**cuts, order=["temperature", *order])
     z = table(seed)
-    (processed,) = process_by_stages(z, [Row(params, seed, 0, (), 0)], wants_candidates=True)
+    (processed,) = process_by_stages(z, wanting([Row(params, seed, 0, (), 0)]))
     assert processed.candidates.token_ids.size >= 1
     assert z[0, processed.chosen.token_id] > -np.inf
 

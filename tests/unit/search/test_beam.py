@@ -107,7 +107,7 @@ def test_beams_copy_at_most_one_page_a_fork(page_size):
     copies = []
     copy_page = engine.runner.copy_page
     engine.runner.copy_page = lambda *pages: (copies.append(pages), copy_page(*pages))
-    engine.add(Request(PROMPT * 4, params()), Beam(width=4))
+    engine.add(Request(PROMPT * 4, params(), search=Beam(width=4)))
     while not engine.is_idle:
         before = len(copies)
         engine.step()
@@ -135,12 +135,12 @@ def test_a_mistake_is_told_with_value_and_range(changes, message):
 @pytest.mark.parametrize("drawing", [{"temperature": 0.7}, {"top_k": 5}, {"mirostat": 2}])
 def test_parameters_that_only_draws_give_a_meaning_to_are_refused(drawing):
     with pytest.raises(BadRequest, match="has no meaning in a beam search"):
-        make_engine().add(Request(PROMPT, params(**drawing)), Beam())
+        make_engine().add(Request(PROMPT, params(**drawing), search=Beam()))
 
 
 def test_n_and_a_search_are_not_both_the_number_of_answers():
     with pytest.raises(BadRequest, match="n=2 and Beam both say how many answers there are"):
-        make_engine().add(Request(PROMPT, params(), n=2), Beam())
+        make_engine().add(Request(PROMPT, params(), n=2, search=Beam()))
 
 
 def test_the_last_tokens_are_looked_at_no_further_than_the_width():

@@ -65,4 +65,4 @@ def test_a_mistake_is_told_with_value_and_range(changes, message):
 
 def test_drawing_parameters_are_refused():
     with pytest.raises(BadRequest, match=r"top_p=0\.5 has no meaning in a diverse beam search"):
-        make_engine().add(Request(PROMPT, params(top_p=0.5)), DiverseBeam())
+        make_engine().add(Request(PROMPT, params(top_p=0.5), search=DiverseBeam()))
