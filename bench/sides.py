@@ -48,10 +48,25 @@ def llama_cpp(python: str, script: str = "llama_cpp_side.py") -> Side:
     return Side("llama.cpp", python, script)
 
 
-def transformers(python: str, script: str) -> Side:
+def vllm(python: str) -> Side:
+    """vLLM's CPU build in the environment of `python`."""
+    _check(python, "vllm", "make bench-peers")
+    return Side("vLLM", python, "vllm_side.py")
+
+
+def transformers(python: str, script: str = "transformers_side.py") -> Side:
     """transformers and torch in the environment of `python`."""
     _check(python, "transformers", "make test-oracle")
     return Side("transformers", python, script)
+
+
+def float_model(python: str, path: str) -> str:
+    """The folder of a GGUF file's weights in bfloat16, written on first use by transformers in `python`."""
+    folder = HERE / "results" / "bf16" / Path(path).name
+    if not (folder / "config.json").exists():
+        command = [python, str(HERE / "float_model.py"), str(Path(path).resolve()), str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return str(folder)
 
 
 def _check(python: str, module: str, maker: str) -> None:

@@ -31,6 +31,7 @@ from unspool.models.weights import open_weights
 from unspool.runners.base import Runner
 from unspool.runners.native import NativeRunner
 from unspool.runners.reference import ReferenceRunner
+from unspool_engine_side import batched
 
 PAGE_SIZE = 32
 STEP_PAST = 64  # tokens already in the cache of each sequence when a step is timed
@@ -93,16 +94,19 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
     """Decode and prompt speed at the runner and through LLM; load time; peak memory."""
     path = Path(job["model"])
     start = time.perf_counter()
-    runner = open_native(path, job["n_ctx"], job["n_threads"])
+    longest = max([0, *map(len, job["contexts"].values())])
+    runner = open_native(path, max(job["n_ctx"], longest + job["n_new"] + 1), job["n_threads"])
     load_runner_s = time.perf_counter() - start
     warm = Sequences(runner, 1, job["n_ctx"])
     warm.extend([job["prompt"]])  # touches every page of the weights
-    figures = {"decode_tok_s": time_decode(runner, job)}
+    figures = {"decode_tok_s": time_decode(runner, job["prompt"], job["n_new"])}
     for name, token_ids in job["long_prompts"].items():
         sequences = Sequences(runner, 1, job["n_ctx"])
         start = time.perf_counter()
         sequences.extend([token_ids])
         figures[f"prompt_{name}_tok_s"] = len(token_ids) / (time.perf_counter() - start)
+    for name, token_ids in job["contexts"].items():
+        figures[f"decode_at_{name}_tok_s"] = time_decode(runner, token_ids, job["n_new"])
     answer = {"load_runner_s": load_runner_s, "peak_bytes": peak_bytes(), "file_bytes": path.stat().st_size}
     answer["kv_bytes"] = runner.kv_bytes
     runner.close()
@@ -110,13 +114,13 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
     return {**answer, "variants": {"runner": figures, "LLM": through_llm}}
 
 
-def time_decode(runner: Runner, job: dict[str, Any]) -> float:
-    """Tokens a second of greedy decoding after the short prompt, which is not on the clock."""
-    sequences = Sequences(runner, 1, job["n_ctx"])
-    token_id = int(np.argmax(sequences.extend([job["prompt"]])[0]))
+def time_decode(runner: Runner, prompt: Sequence[int], n_new: int) -> float:
+    """Tokens a second of greedy decoding after a prompt, which is not on the clock."""
+    sequences = Sequences(runner, 1, len(prompt) + n_new)
+    token_id = int(np.argmax(sequences.extend([prompt])[0]))
     start = time.perf_counter()
-    greedy(sequences, token_id, job["n_new"])
-    return float(job["n_new"] / (time.perf_counter() - start))
+    greedy(sequences, token_id, n_new)
+    return n_new / (time.perf_counter() - start)
 
 
 def measure_llm(job: dict[str, Any]) -> tuple[float, dict[str, float]]:
@@ -214,6 +218,7 @@ def write_logprobs(job: dict[str, Any]) -> dict[str, Any]:
 KINDS = {
     "tokenize": tokenize,
     "speed": measure_speed,
+    "batched": batched,
     "steps": measure_steps,
     "generate": generate,
     "score": write_logits,

@@ -10,6 +10,7 @@ from prompts import PROMPTS
 SHORT_PROMPT = PROMPTS[1]
 LONG_TEXT = "\n\n".join(PROMPTS)
 N_CTX = 1024
+N_BATCHED_PROMPT, N_BATCHED_NEW = 128, 64  # tokens of each of many requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +20,20 @@ class Workload:
     model: str  # catalogue name
     n_new: int  # tokens decoded after the short prompt
     prompt_tokens: tuple[int, ...]  # lengths of the long prompts
+    streams: tuple[int, ...]  # numbers of requests that decode at once
+    in_float: bool = False  # measured on the programs that need bfloat16 weights, too
+    contexts: tuple[int, ...] = ()  # tokens in the cache when decoding of one stream is timed
     step_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # n of v(n)
 
 
 WORKLOADS = {
     workload.model: workload
     for workload in (
-        Workload("smollm2-135m", n_new=128, prompt_tokens=(512,)),
-        Workload("gemma3-270m", n_new=64, prompt_tokens=(512,)),
-        Workload("qwen2.5-coder-1.5b", n_new=64, prompt_tokens=(256, 512)),
+        Workload(
+            "smollm2-135m", n_new=128, prompt_tokens=(512,), streams=(8, 32), in_float=True, contexts=(4096,)
+        ),
+        Workload("gemma3-270m", n_new=64, prompt_tokens=(256, 512), streams=(8,)),
+        Workload("qwen2.5-coder-1.5b", n_new=64, prompt_tokens=(256, 512), streams=(8, 16)),
     )
 }
 
@@ -36,8 +42,17 @@ def chosen(names: Sequence[str], quick: bool) -> list[Workload]:
     """The workloads of these models; `quick` shrinks them to show that everything runs."""
     workloads = [WORKLOADS[name] for name in names]
     if quick:
-        return [replace(w, n_new=8, prompt_tokens=(64,), step_rows=(1, 2, 4)) for w in workloads]
+        return [
+            replace(w, n_new=8, prompt_tokens=(64,), streams=(2,), contexts=(128,), step_rows=(1, 2, 4))
+            for w in workloads
+        ]
     return workloads
+
+
+def distinct_prompts(text: Sequence[int], n: int) -> list[list[int]]:
+    """n prompts of N_BATCHED_PROMPT tokens that differ from their first token on."""
+    tokens = cycled(text, 8 * n + N_BATCHED_PROMPT)
+    return [tokens[8 * i + 1 : 8 * i + 1 + N_BATCHED_PROMPT] for i in range(n)]
 
 
 def cycled(token_ids: Sequence[int], length: int) -> list[int]:
