@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unspool.saving import SavedText as SavedText
     from unspool.scoring import Score as Score
     from unspool.search.beam import Beam as Beam
+    from unspool.search.beam_sample import BeamSample as BeamSample
     from unspool.search.best_of import BestOf as BestOf
     from unspool.search.diverse_beam import DiverseBeam as DiverseBeam
     from unspool.search.stochastic_beam import StochasticBeam as StochasticBeam
@@ -37,6 +38,7 @@ _HOME = {
     "AsyncEventStream": "unspool.engine.async_stream",
     "AsyncLLM": "unspool.aio",
     "Beam": "unspool.search.beam",
+    "BeamSample": "unspool.search.beam_sample",
     "BestOf": "unspool.search.best_of",
     "DiverseBeam": "unspool.search.diverse_beam",
     "StochasticBeam": "unspool.search.stochastic_beam",
@@ -65,6 +67,7 @@ __all__ = [
     "AsyncLLM",
     "BadRequest",
     "Beam",
+    "BeamSample",
     "BestOf",
     "Completion",
     "DecodingParams",

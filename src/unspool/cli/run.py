@@ -40,8 +40,8 @@ Search = Annotated[
     str | None,
     typer.Option(
         metavar="NAME[:SETTING=VALUE,...]",
-        help="How answers are looked for: sample, beam, diverse-beam or stochastic-beam, with settings as in "
-        "beam:width=8,alpha=0.6. Of beams the best answer is streamed as far as all agree. "
+        help="How answers are looked for: sample, beam, beam-sample, diverse-beam or stochastic-beam, with "
+        "settings as in beam:width=8,alpha=0.6. Of beams the best answer is streamed as far as all agree. "
         "[default: the profile's, else sample]",
     ),
 ]

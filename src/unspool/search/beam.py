@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
-from unspool.search.groups import Group, Groups, advance
+from unspool.search.groups import Group, Groups, advance, likeliest
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole, refuse_drawing
 from unspool.search.stopping import Rule
@@ -72,4 +72,4 @@ class Beam:
 
     def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
         rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
-        return advance(rule, 0, self.n_best, state, rows, processed)
+        return advance(rule, likeliest, self.n_best, state, rows, processed)

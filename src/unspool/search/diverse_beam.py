@@ -15,7 +15,7 @@ from unspool.errors import BadRequest
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
 from unspool.search.beam import MOST_BEAMS
-from unspool.search.groups import Group, Groups, advance
+from unspool.search.groups import Group, Groups, advance, untaken
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.settings import (
     EarlyStopping,
@@ -85,4 +85,4 @@ class DiverseBeam:
     def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
         norm = LengthNorm(self.length_norm, self.alpha)
         rule = Rule(self.width // self.groups, norm, self.early_stopping)
-        return advance(rule, self.strength, self.n_best, state, rows, processed)
+        return advance(rule, untaken(self.strength), self.n_best, state, rows, processed)

@@ -1,15 +1,16 @@
 """One step of beams in groups, each kept from the words of those before it; plain beam search has one group.
 
-At each step group g ranks its continuations with `strength` taken off for every time that an earlier group
-has chosen the token at this step. What was taken off stays in the rank of a hypothesis; its score is the
-plain one.
+How a group ranks the continuations of its hypotheses is an argument. A diverse beam takes `strength` off
+for every time that an earlier group has chosen the token at this step, and what was taken off stays in the
+rank of a hypothesis; its score is the plain one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.stopping import Rule, is_over
 from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
+
+# What may follow a hypothesis, given the tokens that earlier groups have chosen at this step.
+Choosing: TypeAlias = Callable[[Hypothesis, Row, Processed, Counter[int]], Choices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Groups:
 
 def advance(
     rule: Rule,
-    strength: float,
+    choices_of: Choosing,
     n_best: int,
     state: Groups,
     rows: Sequence[Row],
@@ -60,7 +64,7 @@ def advance(
     pools: list[tuple[Hypothesis, ...]] = []
     n_born = state.n_born
     for group in state.groups:
-        choices = [_choices(h, *said[h.branch], taken, strength) for h in group.live]
+        choices = [choices_of(h, *said[h.branch], taken) for h in group.live]
         ending, going_on = pick(in_order(choices, 2 * rule.width), rule.width)
         logprob_of = {h.branch: h.logprob for h in group.live}
         pool = list(group.ended)
@@ -92,16 +96,24 @@ def advance(
     return Advance(Groups(tuple(groups), n_born + len(live)), tuple(moves))
 
 
-def _choices(
-    hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int], strength: float
-) -> Choices:
-    choices = Choices.of(row, processed, hypothesis.rank_value)
-    if not taken or strength == 0:
-        return choices
-    ids = np.array(sorted(taken))
-    counts = np.array([taken[token_id] for token_id in ids.tolist()])
-    found = np.isin(ids, choices.token_ids)
-    at = np.searchsorted(choices.token_ids, ids[found])
-    values = choices.rank_values.copy()
-    values[at] -= strength * counts[found]
-    return replace(choices, rank_values=values)
+def likeliest(hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int]) -> Choices:
+    """Ranked by the log-probability of the hypothesis with the token, whatever was taken."""
+    return Choices.of(row, processed, hypothesis.rank_value)
+
+
+def untaken(strength: float) -> Choosing:
+    """Ranked by the same less `strength` for each time that a token was taken."""
+
+    def choices_of(hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int]) -> Choices:
+        choices = Choices.of(row, processed, hypothesis.rank_value)
+        if not taken or strength == 0:
+            return choices
+        ids = np.array(sorted(taken))
+        counts = np.array([taken[token_id] for token_id in ids.tolist()])
+        found = np.isin(ids, choices.token_ids)
+        at = np.searchsorted(choices.token_ids, ids[found])
+        values = choices.rank_values.copy()
+        values[at] -= strength * counts[found]
+        return replace(choices, rank_values=values)
+
+    return choices_of

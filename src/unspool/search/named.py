@@ -10,12 +10,14 @@ from typing import Any, Final
 from unspool.errors import BadRequest, brief
 from unspool.search.base import Search
 from unspool.search.beam import Beam
+from unspool.search.beam_sample import BeamSample
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.stochastic_beam import StochasticBeam
 
 # Each with the setting that says how many answers there are.
 SEARCHES: Final[Mapping[str, tuple[Any, str]]] = {
     "beam": (Beam, "n_best"),
+    "beam-sample": (BeamSample, "n_best"),
     "diverse-beam": (DiverseBeam, "n_best"),
     "stochastic-beam": (StochasticBeam, "k"),
 }

@@ -62,7 +62,7 @@ class StochasticBeam:
         return self.k
 
     def check(self, params: DecodingParams) -> None:
-        """Every parameter has a meaning here; at temperature 0 the k are the likeliest texts of a beam."""
+        """Every parameter has a meaning here; at temperature 0 nothing is drawn, and the k likeliest stay."""
 
     def start(self) -> StochasticState:
         return StochasticState(live=(Hypothesis(0),))
@@ -108,6 +108,8 @@ class StochasticBeam:
 def _perturbed(row: Row, processed: Processed, parent: Hypothesis, *, is_first: bool) -> Choices:
     """The tokens after a branch, ranked by perturbed log-probabilities whose largest is the branch's own."""
     plain = Choices.of(row, processed, parent.logprob)
+    if row.params.is_greedy:
+        return plain
     noise = Noise(row.seed, row.branch, row.position, NOISE)
     free: F64 = plain.rank_values + noise.gumbel(plain.token_ids)
     if is_first:  # the prompt's own perturbed value is whatever the largest of these is

@@ -6,6 +6,7 @@ import pytest
 
 from unspool.errors import BadRequest
 from unspool.search.beam import Beam
+from unspool.search.beam_sample import BeamSample
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.named import search_of
 from unspool.search.stochastic_beam import StochasticBeam
@@ -22,6 +23,7 @@ from unspool.search.stochastic_beam import StochasticBeam
         ("beam:width=8,alpha=0.6,length-norm=gnmt", None, Beam(width=8, alpha=0.6, length_norm="gnmt")),
         ("beam:early_stopping=never", 1, Beam(early_stopping="never")),
         ("beam:early_stopping=True", None, Beam(early_stopping=True)),
+        ("beam-sample:width=6", 2, BeamSample(width=6, n_best=2)),
         ("diverse-beam:width=6,groups=3,strength=2", 2, DiverseBeam(width=6, groups=3, strength=2, n_best=2)),
         ("stochastic-beam:k=5", None, StochasticBeam(5)),
         ("stochastic-beam", 7, StochasticBeam(7)),

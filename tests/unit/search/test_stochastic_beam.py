@@ -75,6 +75,13 @@ def test_temperature_and_truncation_make_the_distribution_that_is_drawn_from():
             assert len([a for a in entry.top_final if a.logprob_final > -np.inf]) <= 2
 
 
+def test_at_temperature_0_nothing_is_drawn_and_the_likeliest_stay():
+    first, second = (draw(5, seed, temperature=0) for seed in (1, 2))
+    assert first == second
+    probs = every_text(2)
+    assert first[0][0] == max(probs, key=probs.get)
+
+
 def test_conditioned_values_have_the_largest_given_and_keep_their_order():
     free = np.random.default_rng(0).normal(size=50) * 2
     values = conditioned(free, -3.0)

@@ -1,0 +1,90 @@
+"""Beam sampling: the hypotheses that live on are drawn, not the best ones taken.
+
+At each step the continuations of all live hypotheses are one distribution, each as likely as its whole
+text is beside the others, and hypotheses are drawn from it without replacement: the largest of
+log-probability plus Gumbel noise (Vieira 2014, "Gumbel-max trick and weighted reservoir sampling").
+
+transformers draws (1 + n_eos) * width of them and keeps the likeliest `width` that go on, which leans to
+what is likely; here the first `width` drawn that go on are kept. Its temperature and cuts also leave
+log-probabilities that are no longer those of a distribution; here they are, and scores sum them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from unspool.params import DecodingParams
+from unspool.rng import Noise
+from unspool.search.base import Advance
+from unspool.search.beam import MOST_BEAMS
+from unspool.search.groups import Group, Groups, advance
+from unspool.search.hypotheses import Hypothesis
+from unspool.search.length_norm import Kind, LengthNorm
+from unspool.search.ranking import Choices
+from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole
+from unspool.search.stopping import Rule
+from unspool.types import F64, Processed, Row
+
+NOISE: Final = "beam_sample"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeamSample:
+    """A beam whose hypotheses are drawn. All parameters have their meaning: temperature and truncation make
+    the distribution that is drawn from, and the log-probabilities that a score sums.
+
+    width, n_best, length_norm, alpha, early_stopping   as in Beam; width=1 with early_stopping=True is
+                                                        sampling. Temperature 0 is a beam
+    """
+
+    width: int = 4
+    n_best: int = 1
+    length_norm: Kind = "power"
+    alpha: float = 1.0
+    early_stopping: EarlyStopping = False
+
+    n_first: ClassVar[int] = 1
+    forks_later: ClassVar[bool] = True
+    wants_candidates: ClassVar[bool] = True
+    draws: ClassVar[bool] = True
+    is_ranked: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_whole("width", self.width, MOST_BEAMS, "1 is sampling")
+        check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
+        check_early_stopping(self.early_stopping)
+        LengthNorm(self.length_norm, self.alpha)
+
+    @property
+    def n_answers(self) -> int:
+        return self.n_best
+
+    @property
+    def max_branches(self) -> int:
+        return self.width
+
+    def check(self, params: DecodingParams) -> None:
+        """Every parameter has a meaning here."""
+
+    def start(self) -> Groups:
+        return Groups((Group(),))
+
+    def standing(self, state: Groups) -> tuple[tuple[int, float], ...]:
+        return state.standing(self.n_best)
+
+    def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
+        rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
+        return advance(rule, _perturbed, self.n_best, state, rows, processed)
+
+
+def _perturbed(hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int]) -> Choices:
+    """Ranked by the log-probability of the hypothesis with the token, plus noise: the order of drawing."""
+    plain = Choices.of(row, processed, hypothesis.logprob)
+    if row.params.is_greedy:
+        return plain
+    noise = Noise(row.seed, row.branch, row.position, NOISE)
+    values: F64 = plain.rank_values + noise.gumbel(plain.token_ids)
+    return Choices(row, plain.token_ids, plain.logprobs, values)
