@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unspool.search.best_of import BestOf as BestOf
     from unspool.search.diverse_beam import DiverseBeam as DiverseBeam
     from unspool.search.stochastic_beam import StochasticBeam as StochasticBeam
+    from unspool.search_tree import SearchTree as SearchTree
     from unspool.sizing import kv_memory as kv_memory
     from unspool.trace import TokenTrace as TokenTrace
     from unspool.types import Completion as Completion
@@ -53,6 +54,7 @@ _HOME = {
     "kv_memory": "unspool.sizing",
     "Score": "unspool.scoring",
     "SavedText": "unspool.saving",
+    "SearchTree": "unspool.search_tree",
     "TokenLogprob": "unspool.types",
     "TokenLogprobs": "unspool.types",
     "TokenTrace": "unspool.trace",
@@ -80,6 +82,7 @@ __all__ = [
     "Limits",
     "SavedText",
     "Score",
+    "SearchTree",
     "StochasticBeam",
     "TokenLogprob",
     "TokenLogprobs",

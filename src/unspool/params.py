@@ -146,7 +146,8 @@ class DecodingParams(Dialects):
                     a list that begins with one of these takes its rules and has its own order
     logprobs        report log-probabilities of each chosen token and of the k likeliest; None is off
     prompt_logprobs  the same for the prompt's tokens
-    trace           report what each stage did to each token's candidates
+    trace           report what each stage did to each token's candidates, and what a search of several
+                    hypotheses kept and dropped
     seed            the same seed repeats the same tokens; None draws one and reports it. [0, 2**64)
     max_tokens      tokens to write at most; None writes to the end of the context. At least 1
     stop            a string or several: writing ends where the first of them is complete

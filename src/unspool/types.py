@@ -13,6 +13,7 @@ from unspool.errors import UnspoolError
 from unspool.history import History
 from unspool.params import DecodingParams
 from unspool.rules import NO_RULES, Rules
+from unspool.search_tree import SearchTree
 from unspool.trace import TokenTrace
 
 FinishReason = Literal["stop", "length", "deadline", "loop", "cancelled", "error"]
@@ -249,6 +250,7 @@ class Event:
     trace: tuple[TokenTrace, ...] = ()
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first; told once
     score: float | None = None  # of an answer that a search ranked
+    search_tree: SearchTree | None = None  # of a ranked search, when traced; told with its best answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +269,7 @@ class Completion:
     prompt_logprobs: tuple[TokenLogprobs, ...] = ()  # of the prompt's tokens after its first, when asked
     score: float | None = None  # of an answer that a search ranked
     branch: int = 0  # which of the request's answers; with the seed, what its random numbers come from
+    search_tree: SearchTree | None = None  # of a ranked search, when traced; the best answer alone has it
 
     def __str__(self) -> str:
         return self.text
@@ -290,4 +293,5 @@ class Completion:
             prompt_logprobs=tuple(entry for event in events for entry in event.prompt_logprobs),
             score=last.score,
             branch=last.branch,
+            search_tree=last.search_tree,
         )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unspool.params import DecodingParams
+    from unspool.search_tree import Considered, SearchTree
     from unspool.trace import CandidatePath, StageTrace, TokenTrace
     from unspool.types import Event, TokenLogprob, TokenLogprobs
 
@@ -21,6 +23,9 @@ def reports_of(events: Sequence[Event], params: DecodingParams) -> dict[str, Any
         reports["logprobs"] = [_logprobs(e) for event in events for e in event.logprobs]
     if params.trace:
         reports["trace"] = [trace_dict(trace) for event in events for trace in event.trace]
+        for event in events:
+            if event.search_tree is not None:
+                reports["search_tree"] = tree_dict(event.search_tree)
     return reports
 
 
@@ -56,6 +61,28 @@ def trace_dict(trace: TokenTrace) -> dict[str, Any]:
         "matches": trace.matches,
         "stages": [_stage(stage, trace.removed_ids(i)) for i, stage in enumerate(trace.stages)],
         "candidates": [_path(path) for path in trace.candidates],
+    }
+
+
+def tree_dict(tree: SearchTree) -> dict[str, Any]:
+    """What a search did; branches are the names of its hypotheses."""
+    return {
+        "answers": [{"branch": branch, "score": _finite(score)} for branch, score in tree.answers],
+        "steps": [
+            {
+                "n_tokens": step.n_tokens,
+                "considered": [_considered(each) for each in step.considered],
+                "given_up": list(step.given_up),
+            }
+            for step in tree.steps
+        ],
+        "n_untold": tree.n_untold,
+    }
+
+
+def _considered(each: Considered) -> dict[str, Any]:
+    return {
+        name: _finite(value) if isinstance(value, float) else value for name, value in asdict(each).items()
     }
 
 

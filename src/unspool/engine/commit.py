@@ -56,7 +56,9 @@ def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) 
         task.has_output = True
         task.clock.first_token = now
     task.search_state = advance.state
+    task.tree.accept(advance.told)
     events: list[Event] = []
+    answers: list[tuple[int, float]] = []
     for move in advance.moves:
         branch = task.kept[move.branch] if move.branch in task.kept else task.branches[move.branch]
         if isinstance(move, Extend):
@@ -70,13 +72,14 @@ def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) 
             holding.remove(task, branch, storage)
         elif isinstance(move, Answer):
             events.append(ranked.answer(task, branch, move.score, None, storage, now))
+            answers.append((move.branch, move.score))
         else:
             events.append(_end(task, branch, move.reason, storage, now))
     if task.search.is_ranked and not task.n_told and len(task.branches) + len(task.kept) > 0:
         events += ranked.shared_news(task)
     if not task.branches:
         task.move_to(Phase.DONE)
-    return _with_prompt(task, events)
+    return _with_prompt(task, ranked.with_tree(task, events, answers))
 
 
 def finish(

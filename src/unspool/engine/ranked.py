@@ -9,6 +9,7 @@ the best answer's, since whichever wins begins like that; so nothing is ever tak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from unspool.engine import holding
@@ -96,12 +97,13 @@ def finish(
 ) -> list[Event]:
     """A ranked search that has to end tells what stands best; those that had ended keep their own reasons."""
     events = []
-    for branch_id, value in task.search.standing(task.search_state):
+    answers = task.search.standing(task.search_state)
+    for branch_id, value in answers:
         branch = task.kept[branch_id] if branch_id in task.kept else task.branches[branch_id]
         events.append(answer(task, branch, value, reason, storage, now, error))
     for branch in [*task.branches.values(), *task.kept.values()]:
         holding.remove(task, branch, storage)
-    return events
+    return with_tree(task, events, answers)
 
 
 def _last_news(task: Task, branch: Branch, rank: int) -> Event:
@@ -115,3 +117,11 @@ def _last_news(task: Task, branch: Branch, rank: int) -> Event:
     text = data.decode(errors="replace") if detokenizer is None else detokenizer.accept(data, final=True)
     ids = transcript.token_ids
     return event_of(task, rank, text, ids[n_tokens:], branch.notes.peek(n_tokens, len(ids)))
+
+
+def with_tree(task: Task, events: list[Event], answers: Sequence[tuple[int, float]]) -> list[Event]:
+    """The events that tell all answers, (branch, score) each: the best one's has what the search did."""
+    if answers and (tree := task.tree.whole(answers)) is not None:
+        last = next(i for i, event in enumerate(events) if event.finish_reason is not None)
+        events[last] = replace(events[last], search_tree=tree)
+    return events

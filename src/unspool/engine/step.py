@@ -12,6 +12,7 @@ from unspool.engine import commit, holding
 from unspool.engine.annotate import annotate, score_prompt, wants_notes
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.plan import build_plan
+from unspool.engine.search_trace import spelled
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.task import Task
@@ -98,7 +99,8 @@ def _advance(group: _Group, logits: F32, vocabulary: Vocabulary) -> Advance[Any]
     if not wants_notes(task):
         return advance
     its_logits = logits[group.first : group.first + len(rows)]
-    return Advance(advance.state, annotate(task, rows, its_logits, sound, advance.moves, vocabulary))
+    moves = annotate(task, rows, its_logits, sound, advance.moves, vocabulary)
+    return Advance(advance.state, moves, spelled(advance.told, vocabulary))
 
 
 def _by_task(

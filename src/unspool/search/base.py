@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from unspool.params import DecodingParams
+from unspool.search_tree import SearchStep
 from unspool.types import Move, Processed, Row
 
 State = TypeVar("State")
@@ -18,6 +19,7 @@ class Advance(Generic[State]):
 
     state: State
     moves: tuple[Move, ...]
+    told: SearchStep | None = None  # for who traces
 
 
 class Search(Protocol):

@@ -18,6 +18,7 @@ from unspool.search.base import Advance
 from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.stopping import Rule, is_over
+from unspool.search.telling import GroupStep, tell_groups
 from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
 
 # What may follow a hypothesis, given the tokens that earlier groups have chosen at this step.
@@ -62,25 +63,30 @@ def advance(
     moves: list[Move] = []
     chosen: list[list[Continuation]] = []
     pools: list[tuple[Hypothesis, ...]] = []
+    traced: list[GroupStep] = []
     n_born = state.n_born
     for group in state.groups:
         choices = [choices_of(h, *said[h.branch], taken) for h in group.live]
         ending, going_on = pick(in_order(choices, 2 * rule.width), rule.width)
         logprob_of = {h.branch: h.logprob for h in group.live}
-        pool = list(group.ended)
+        pool, born = list(group.ended), dict[int, Continuation]()  # born: those that end now
         for c in ending if not (rule.early_stopping is True and len(pool) == rule.width) else ():
             total = logprob_of[c.row.branch] + c.logprob
             moves.append(Complete(c.row.branch, n_born, Chosen(c.token_id)))
             pool.append(Hypothesis(n_born, total, score=total / rule.norm(n_tokens)))
+            born[n_born] = c
             n_born += 1
         pool = best_first(pool)
         moves += [Drop(h.branch) for h in pool[rule.width :]]
         pools.append(tuple(pool[: rule.width]))
         values = sorted((logprob_of[c.row.branch] + c.logprob for c in going_on), reverse=True)
-        if is_over(rule, pools[-1], values, n_tokens, rows[0].n_new_max):
-            going_on = []
-        chosen.append(going_on)
-        taken.update(c.token_id for c in going_on)
+        has_enough = is_over(rule, pools[-1], values, n_tokens, rows[0].n_new_max)
+        if rows[0].params.trace:
+            before = {h.branch: h for h in group.live}
+            plain = [Choices.of(*said[h.branch], h.rank_value) for h in group.live]
+            traced.append(GroupStep(before, choices, plain, ending, going_on, has_enough, pool, born))
+        chosen.append([] if has_enough else going_on)
+        taken.update(c.token_id for c in chosen[-1])
 
     parents = {h.branch: h for group in state.groups for h in group.live}
     live, growing = grow(rows, [c for continuing in chosen for c in continuing], parents, n_born)
@@ -93,7 +99,8 @@ def advance(
         answers = best_first([h for group in groups for h in group.ended])
         moves += [Drop(h.branch) for h in answers[n_best:]]
         moves += [Answer(h.branch, h.score) for h in answers[:n_best]]
-    return Advance(Groups(tuple(groups), n_born + len(live)), tuple(moves))
+    told = tell_groups(n_tokens, rule.width, traced, live) if traced else None
+    return Advance(Groups(tuple(groups), n_born + len(live)), tuple(moves), told)
 
 
 def likeliest(hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int]) -> Choices:

@@ -20,6 +20,8 @@ from unspool.search.beam import MOST_BEAMS
 from unspool.search.hypotheses import Hypothesis, grow
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.settings import check_whole
+from unspool.search.telling import key_of, tell
+from unspool.search_tree import SearchStep
 from unspool.types import F64, Answer, Chosen, Complete, Drop, Move, Processed, Row
 
 NOISE: Final = "stochastic_beam"
@@ -87,8 +89,10 @@ class StochasticBeam:
             chosen.append(continuation)
         ended = sorted(ended, key=lambda h: -h.rank_value)[: self.k - len(chosen)]
 
-        moves: list[Move] = [Drop(h.branch) for h in state.ended if h not in ended]
+        given_up = tuple(h.branch for h in state.ended if h not in ended)
+        moves: list[Move] = [Drop(branch) for branch in given_up]
         n_born, going_on = state.n_born, list[Continuation]()
+        became: dict[tuple[int, int], tuple[int, float | None]] = {}
         for c in chosen:
             if not c.row.ends_with(c.token_id):
                 going_on.append(c)
@@ -96,13 +100,20 @@ class StochasticBeam:
             logprob = parents[c.row.branch].logprob + c.logprob
             moves.append(Complete(c.row.branch, n_born, Chosen(c.token_id)))
             ended.append(Hypothesis(n_born, logprob, c.rank_value, score=logprob))
+            became[key_of(c)] = n_born, logprob
             n_born += 1
         ended.sort(key=lambda h: -h.rank_value)
         live, growing = grow(rows, going_on, parents, n_born)
         moves += growing
+        told = None
+        if rows[0].params.trace:
+            became |= {key_of(c): (h.branch, None) for c, h in zip(going_on, live, strict=True)}
+            considered = tell(0, self.k, parents, choices, became, {})
+            n_tokens = rows[0].position - rows[0].n_prompt + 1
+            told = SearchStep(n_tokens, tuple(considered), given_up)
         if not live:
             moves += [Answer(h.branch, h.score) for h in ended]
-        return Advance(StochasticState(tuple(live), tuple(ended), n_born + len(live)), tuple(moves))
+        return Advance(StochasticState(tuple(live), tuple(ended), n_born + len(live)), tuple(moves), told)
 
 
 def _perturbed(row: Row, processed: Processed, parent: Hypothesis, *, is_first: bool) -> Choices:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 
+from searching import answers_of, params
 from toy_traces import toy_trace
 
 from unspool.cli.report_json import ranges, reports_of, trace_dict
 from unspool.params import DecodingParams
+from unspool.search.beam import Beam
 from unspool.types import Event, TokenLogprob, TokenLogprobs
 
 CHOSEN = TokenLogprob(3, "\\xe4", b"\xe4", -0.5, -0.25)
@@ -49,3 +52,17 @@ def test_a_trace_has_every_removed_id():
 def test_ids_without_a_gap_are_one_range():
     assert ranges([]) == []
     assert ranges([0, 1, 2, 5, 7, 8]) == [[0, 2], [5, 5], [7, 8]]
+
+
+def test_a_search_tree_has_every_step():
+    tree = answers_of(Beam(width=2, n_best=2), asked=params(trace=True))[0][-1].search_tree
+    told = reports_of([Event(0, "", (), search_tree=tree)], DecodingParams(trace=True))["search_tree"]
+    told = json.loads(json.dumps(told, allow_nan=False))
+    assert [(a["branch"], a["score"]) for a in told["answers"]] == list(tree.answers)
+    for shown, step in zip(told["steps"], tree.steps, strict=True):
+        assert shown["n_tokens"] == step.n_tokens
+        assert shown["given_up"] == list(step.given_up)
+        for each, considered in zip(shown["considered"], step.considered, strict=True):
+            assert each == {name: getattr(considered, name) for name in each}
+            assert set(each) == {field.name for field in dataclasses.fields(considered)}
+    assert told["n_untold"] == 0
