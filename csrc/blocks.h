@@ -51,13 +51,6 @@ inline void k_scales(const uint8_t* s, int j, uint8_t* scale, uint8_t* min) {
   }
 }
 
-constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-
-inline void iq4(const uint8_t* p, uint8_t* q) {
-  nibbles(p, q);
-  for (int i = 0; i < 32; ++i) q[i] = (uint8_t)(kIq4Values[q[i]] + 128);
-}
-
 inline void group_q2_k(const uint8_t* b, int j, Group* g) {
   const uint8_t *scales = b, *qs = b + 16 + 32 * (j / 4);
   g->scale = read_u16(b + 80);
@@ -113,7 +106,7 @@ inline void group_iq4_xs(const uint8_t* b, int j, Group* g) {
   const int high = (read_u16(b + 2) >> (2 * j)) & 3;
   g->scale = read_u16(b);
   g->sub[0] = (uint8_t)(int8_t)((low | (high << 4)) - 32);
-  iq4(b + 8 + 16 * j, g->q);
+  nibbles(b + 8 + 16 * j, g->q);
 }
 
 // Group j (of 32 values) of a stored row.
@@ -156,7 +149,7 @@ inline void read_group(Encoding encoding, const uint8_t* row, int j, Group* g) {
     case Encoding::kIQ4_NL: {
       const uint8_t* b = row + 18 * j;
       g->scale = read_u16(b);
-      iq4(b + 2, g->q);
+      nibbles(b + 2, g->q);
       break;
     }
     case Encoding::kQ2_K:

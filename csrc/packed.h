@@ -10,18 +10,45 @@ constexpr int kTile = 16;    // output rows interleaved in a tile
 constexpr int kGroup = 32;   // inputs of a weight group; widths are padded to it
 constexpr int kSuper = 256;  // inputs that share the upper scale of a two-level kind
 
-enum class Store : uint8_t { kU4, kU8, kF32, kF16, kBF16 };
+// Quants of so many bits, 4-bit numbers of the values of IQ4, or floats.
+enum class Store : uint8_t { kU2, kU3, kU4, kU5, kU6, kU8, kIq4, kF32, kF16, kBF16 };
+
+// Of a quant; 0 for floats.
+constexpr int bits_of(Store store) {
+  switch (store) {
+    case Store::kU2:
+      return 2;
+    case Store::kU3:
+      return 3;
+    case Store::kU4:
+    case Store::kIq4:
+      return 4;
+    case Store::kU5:
+      return 5;
+    case Store::kU6:
+      return 6;
+    case Store::kU8:
+      return 8;
+    default:
+      return 0;
+  }
+}
+
+// What a quant of IQ4 stands for, plus 128.
+constexpr uint8_t kIq4Levels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 
 // w = scale * (q - zero), or scale * q + min when has_min.
 // Flat kinds: scale and min are float16, one per output row and group.
 // Two-level kinds: scale = d * sub, min = dmin * submin, with d and dmin float16 per 256 inputs and
-// sub, submin one byte per group (sub signed when signed_sub). dmin is stored negated.
+// sub, submin one byte per group (sub signed when signed_sub), or the low and high half of one where both
+// have 4 bits (shared_sub). dmin is stored negated.
 struct Packed {
   Store store = Store::kF32;
   int group = kGroup;  // inputs per weight scale, 16 or 32
   bool two_level = false;
   bool has_min = false;
   bool signed_sub = false;
+  bool shared_sub = false;
   int zero = 0;       // a power of two unless has_min
   int zero_bits = 0;  // its logarithm
 
@@ -37,7 +64,10 @@ struct Packed {
   size_t data_bytes = 0;
 
   const uint8_t* tile(int t) const { return data + (size_t)t * tile_bytes; }
-  bool quantized() const { return store == Store::kU4 || store == Store::kU8; }
+  bool quantized() const { return bits_of(store) != 0; }
+  // Of the quants of a group: 4 bits of each, then 1 or 2; of 8 and of 2 bits in one piece. unpack.h has the
+  // order within.
+  size_t group_bytes() const { return (size_t)bits_of(store) * kGroup * kTile / 8; }
   // Kinds whose kernel takes inputs with one scale for all 32 of a group.
   bool whole_groups() const { return two_level && group == kGroup; }
 };

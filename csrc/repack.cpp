@@ -22,16 +22,16 @@ constexpr Kind kKinds[] = {
     {Encoding::kBF16, Store::kBF16, 32, false, false, false, 0, 1, 2},
     {Encoding::kQ4_0, Store::kU4, 32, false, false, false, 8, 32, 18},
     {Encoding::kQ4_1, Store::kU4, 32, false, true, false, 0, 32, 20},
-    {Encoding::kQ5_0, Store::kU8, 32, false, false, false, 16, 32, 22},
-    {Encoding::kQ5_1, Store::kU8, 32, false, true, false, 0, 32, 24},
+    {Encoding::kQ5_0, Store::kU5, 32, false, false, false, 16, 32, 22},
+    {Encoding::kQ5_1, Store::kU5, 32, false, true, false, 0, 32, 24},
     {Encoding::kQ8_0, Store::kU8, 32, false, false, false, 128, 32, 34},
-    {Encoding::kIQ4_NL, Store::kU8, 32, false, false, false, 128, 32, 18},
-    {Encoding::kQ2_K, Store::kU4, 16, true, true, false, 0, 256, 84},
-    {Encoding::kQ3_K, Store::kU4, 16, true, false, true, 4, 256, 110},
+    {Encoding::kIQ4_NL, Store::kIq4, 32, false, false, false, 128, 32, 18},
+    {Encoding::kQ2_K, Store::kU2, 16, true, true, false, 0, 256, 84},
+    {Encoding::kQ3_K, Store::kU3, 16, true, false, true, 4, 256, 110},
     {Encoding::kQ4_K, Store::kU4, 32, true, true, false, 0, 256, 144},
-    {Encoding::kQ5_K, Store::kU8, 32, true, true, false, 0, 256, 176},
-    {Encoding::kQ6_K, Store::kU8, 16, true, false, true, 32, 256, 210},
-    {Encoding::kIQ4_XS, Store::kU8, 32, true, false, true, 128, 256, 136},
+    {Encoding::kQ5_K, Store::kU5, 32, true, true, false, 0, 256, 176},
+    {Encoding::kQ6_K, Store::kU6, 16, true, false, true, 32, 256, 210},
+    {Encoding::kIQ4_XS, Store::kIq4, 32, true, false, true, 128, 256, 136},
 };
 
 const Kind* find_kind(Encoding encoding) {
@@ -48,33 +48,70 @@ int float_bytes(Store store) {
   return store == Store::kF32 ? 4 : 2;
 }
 
-// Interleaved position of value i (of 32) of lane r within a group.
-void put_quants(const Packed& p, const uint8_t q[32], int lane, uint8_t* group) {
-  if (p.store == Store::kU4) {
-    for (int i = 0; i < 4; ++i)
-      for (int b = 0; b < 4; ++b)
-        group[64 * i + 4 * lane + b] = q[8 * i + b] | (uint8_t)(q[8 * i + 4 + b] << 4);
-  } else {
-    for (int j = 0; j < 8; ++j) memcpy(group + 64 * j + 4 * lane, q + 4 * j, 4);
+constexpr int kPlane = 4 * kTile;  // bytes: 4 inputs of 16 outputs
+
+// The quants of a group of all lanes, a byte each: [inputs 4 j to 4 j + 3][lane, input], in words of 8 bytes.
+struct Quads {
+  uint64_t words[8][kPlane / 8];
+
+  void put(int lane, const uint8_t q[32]) {
+    for (int j = 0; j < 8; ++j) memcpy((uint8_t*)words[j] + 4 * lane, q + 4 * j, 4);
+  }
+};
+
+// Bits [from, from + n_bits) of all quants, to planes of so many bits: see kernels/unpack.h.
+void put_planes(const Quads& quads, int from, int n_bits, uint8_t* planes) {
+  const int per_plane = 8 / n_bits;
+  const uint64_t mask = 0x0101010101010101u * ((1u << n_bits) - 1);  // of every byte, so no bit crosses one
+  for (int i = 0; i < n_bits; ++i) {
+    uint64_t plane[kPlane / 8] = {0};
+    for (int j = 0; j < per_plane; ++j)
+      for (int b = 0; b < kPlane / 8; ++b)
+        plane[b] |= ((quads.words[per_plane * i + j][b] >> from) & mask) << (n_bits * j);
+    memcpy(planes + kPlane * i, plane, kPlane);
   }
 }
 
-int get_quant(const Packed& p, const uint8_t* group, int lane, int i) {
-  if (p.store == Store::kU8) return group[64 * (i / 4) + 4 * lane + i % 4];
-  const uint8_t both = group[64 * (i / 8) + 4 * lane + i % 4];
-  return i % 8 < 4 ? both & 15 : both >> 4;
+// How many of a quant's bits, the lowest, lie in the first planes, and how many in those after them.
+struct Split {
+  int low, high;
+};
+
+Split split_of(Store store) {
+  const int bits = bits_of(store);
+  if (bits == 3) return {2, 1};
+  return bits == 5 || bits == 6 ? Split{4, bits - 4} : Split{bits, 0};
 }
 
-void put_group(const Packed& p, const Group& g, int j, int lane, uint8_t* tile) {
+int get_bits(const uint8_t* planes, int n_bits, int lane, int i) {
+  const int per_plane = 8 / n_bits, quad = i / 4;
+  const uint8_t byte = planes[kPlane * (quad / per_plane) + 4 * lane + i % 4];
+  return (byte >> (n_bits * (quad % per_plane))) & ((1 << n_bits) - 1);
+}
+
+int get_quant(const Packed& p, const uint8_t* group, int lane, int i) {
+  const Split split = split_of(p.store);
+  int q = get_bits(group, split.low, lane, i);
+  if (split.high) q |= get_bits(group + kPlane * split.low, split.high, lane, i) << split.low;
+  return p.store == Store::kIq4 ? kIq4Levels[q] : q;
+}
+
+void put_quants(const Packed& p, const Quads& quads, uint8_t* group) {
+  const Split split = split_of(p.store);
+  put_planes(quads, 0, split.low, group);
+  if (split.high) put_planes(quads, split.low, split.high, group + kPlane * split.low);
+}
+
+void put_scales(const Packed& p, const Group& g, int j, int lane, uint8_t* tile) {
   const int parts = kGroup / p.group;
-  put_quants(p, g.q, lane, tile + (size_t)j * (p.store == Store::kU4 ? 256 : 512));
   const int upper = p.two_level ? j / 8 : j;
   memcpy(tile + p.scale_at + 2 * (upper * kTile + lane), &g.scale, 2);
   if (p.has_min) memcpy(tile + p.min_at + 2 * (upper * kTile + lane), &g.min, 2);
   if (!p.two_level) return;
   for (int h = 0; h < parts; ++h) {
-    tile[p.sub_at + (j * parts + h) * kTile + lane] = g.sub[h];
-    if (p.has_min) tile[p.submin_at + (j * parts + h) * kTile + lane] = g.submin[h];
+    const size_t at = (size_t)(j * parts + h) * kTile + lane;
+    tile[p.sub_at + at] = p.shared_sub ? (uint8_t)(g.sub[h] | (g.submin[h] << 4)) : g.sub[h];
+    if (p.has_min && !p.shared_sub) tile[p.submin_at + at] = g.submin[h];
   }
 }
 
@@ -100,6 +137,23 @@ bool repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) 
   return finite;
 }
 
+bool repack_quants(Encoding encoding, const uint8_t* rows, size_t stride, int n_rows, const Packed& p,
+                   uint8_t* tile) {
+  Quads quads = {};
+  Group group = {};
+  bool finite = true;
+  for (int j = 0; j < p.k / kGroup; ++j) {
+    for (int lane = 0; lane < n_rows; ++lane) {
+      read_group(encoding, rows + lane * stride, j, &group);
+      quads.put(lane, group.q);
+      put_scales(p, group, j, lane, tile);
+      finite &= finite_f16(group.scale) && (!p.has_min || finite_f16(group.min));
+    }
+    put_quants(p, quads, tile + j * p.group_bytes());
+  }
+  return finite;
+}
+
 }  // namespace
 
 bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
@@ -111,6 +165,7 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   p->two_level = kind->two_level;
   p->has_min = kind->has_min;
   p->signed_sub = kind->signed_sub;
+  p->shared_sub = kind->store == Store::kU2;
   p->zero = kind->zero;
   while (1 << p->zero_bits < p->zero) ++p->zero_bits;
   p->n = n;
@@ -122,11 +177,12 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   } else {
     const size_t groups = p->k_padded / kGroup, parts = kGroup / p->group;
     const size_t uppers = p->two_level ? groups / 8 : groups;
-    p->scale_at = groups * (p->store == Store::kU4 ? 256 : 512);
+    p->scale_at = groups * p->group_bytes();
     p->min_at = p->scale_at + uppers * 2 * kTile;
     p->sub_at = p->min_at + (p->has_min ? uppers * 2 * kTile : 0);
     p->submin_at = p->sub_at + (p->two_level ? groups * parts * kTile : 0);
-    p->tile_bytes = round_up(p->submin_at + (p->two_level && p->has_min ? groups * parts * kTile : 0), 64);
+    const bool has_submin = p->two_level && p->has_min && !p->shared_sub;
+    p->tile_bytes = round_up(p->submin_at + (has_submin ? groups * parts * kTile : 0), 64);
   }
   p->data_bytes = p->tile_bytes * (size_t)p->n_tiles;
   return true;
@@ -142,21 +198,12 @@ bool repack_tiles(Encoding encoding, const uint8_t* source, const Packed& p, int
   bool finite = true;
   for (int t = tile0; t < tile1; ++t) {
     uint8_t* tile = p.data + (size_t)t * p.tile_bytes;
-    for (int lane = 0; lane < kTile; ++lane) {
-      const int n = t * kTile + lane;
-      if (n >= p.n) break;  // padding rows stay zero
-      const uint8_t* row = source + (size_t)n * stride;
-      if (!p.quantized()) {
-        finite &= repack_float(row, p, lane, tile);
-        continue;
-      }
-      Group group = {};
-      for (int j = 0; j < p.k / kGroup; ++j) {
-        read_group(encoding, row, j, &group);
-        put_group(p, group, j, lane, tile);
-        finite &= finite_f16(group.scale) && (!p.has_min || finite_f16(group.min));
-      }
-    }
+    const uint8_t* rows = source + (size_t)t * kTile * stride;
+    const int n = p.n - t * kTile < kTile ? p.n - t * kTile : kTile;  // padding rows stay zero
+    if (p.quantized())
+      finite &= repack_quants(encoding, rows, stride, n, p, tile);
+    else
+      for (int lane = 0; lane < n; ++lane) finite &= repack_float(rows + lane * stride, p, lane, tile);
   }
   return finite;
 }
@@ -180,11 +227,18 @@ void unpack_row(const Packed& p, int row, float* out) {
     float scale = f16_to_f32(read_u16(tile + p.scale_at + 2 * (upper * kTile + lane)));
     float min = p.has_min ? f16_to_f32(read_u16(tile + p.min_at + 2 * (upper * kTile + lane))) : 0.0f;
     if (p.two_level) {
-      const uint8_t sub = tile[p.sub_at + part * kTile + lane];
+      uint8_t sub = tile[p.sub_at + part * kTile + lane];
+      uint8_t submin = 0;
+      if (p.shared_sub) {
+        submin = sub >> 4;
+        sub &= 15;
+      } else if (p.has_min) {
+        submin = tile[p.submin_at + part * kTile + lane];
+      }
       scale *= p.signed_sub ? (float)(int8_t)sub : (float)sub;
-      if (p.has_min) min *= (float)tile[p.submin_at + part * kTile + lane];
+      min *= (float)submin;
     }
-    const int q = get_quant(p, tile + (size_t)j * (p.store == Store::kU4 ? 256 : 512), lane, i % kGroup);
+    const int q = get_quant(p, tile + j * p.group_bytes(), lane, i % kGroup);
     out[i] = scale * (float)(q - p.zero) + min;
   }
 }

@@ -1,4 +1,4 @@
-// Integer matrix product: 4- or 8-bit weights by 8-bit activations.
+// Integer matrix product: weights of 2 to 8 bits by 8-bit activations.
 //
 // For one output and one group of inputs, with w = s (q - z) or s q + m, and x = a xq in each half h:
 //   sum w x = s sum_h a (sum q xq - z sum xq)    or    s sum_h a sum q xq + m (sum_h a sum xq)
@@ -10,48 +10,62 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-template <bool TWO_LEVEL>
+// Scales of two levels whose sub and submin have 4 bits each lie in one byte.
+constexpr bool shares_sub(Store store) {
+  return store == Store::kU2;
+}
+
+template <Store STORE, bool TWO_LEVEL>
 static inline F group_scale(const Packed& w, const uint8_t* tile, int index, int super) {
   if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
   const F d = f_load_f16((const uint16_t*)(tile + w.scale_at) + super * kTile);
   const uint8_t* sub = tile + w.sub_at + index * kTile;
+  if (shares_sub(STORE)) return f_mul(d, f_load_low4(sub));
   return f_mul(d, w.signed_sub ? f_load_i8(sub) : f_load_u8(sub));
 }
 
-template <bool TWO_LEVEL>
+template <Store STORE, bool TWO_LEVEL>
 static inline F group_min(const Packed& w, const uint8_t* tile, int index, int super) {
   if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.min_at) + index * kTile);
   const F dmin = f_load_f16((const uint16_t*)(tile + w.min_at) + super * kTile);
+  if (shares_sub(STORE)) return f_mul(dmin, f_load_high4(tile + w.sub_at + index * kTile));
   return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
 }
 
-template <int BITS, int NR>
+template <Store STORE, int NR>
 static inline void dot_rows(W quad, const ActGroup* x, int at, I dots[NR]) {
+  constexpr bool kEightBits = STORE == Store::kU8 || STORE == Store::kIq4;
   for (int r = 0; r < NR; ++r) {
     const I broadcast = i_quad(x[r].q + at);
-    dots[r] = BITS == 4 ? i_dot4(dots[r], quad, broadcast) : i_dot8(dots[r], quad, broadcast);
+    dots[r] = kEightBits ? i_dot8(dots[r], quad, broadcast) : i_dot7(dots[r], quad, broadcast);
   }
+}
+
+template <Store STORE, int PAIR, int NR>
+static inline void dot_pair(const uint8_t* group, const ActGroup* x, I dots[NR]) {
+  W first, second;
+  unpack_pair<STORE, PAIR>(group, &first, &second);
+  dot_rows<STORE, NR>(first, x, 8 * PAIR, dots);
+  dot_rows<STORE, NR>(second, x, 8 * PAIR + 4, dots);
 }
 
 // Adds the products of half `part` of a group to dots.
-template <int BITS, int NR>
-static inline void dot_half(const uint8_t* q, const ActGroup* x, int part, I dots[NR]) {
-  if (BITS == 4) {
-    for (int i = 0; i < 2; ++i) {
-      const W both = w_load(q + 128 * part + 64 * i);
-      dot_rows<BITS, NR>(w_low(both), x, 16 * part + 8 * i, dots);
-      dot_rows<BITS, NR>(w_high(both), x, 16 * part + 8 * i + 4, dots);
-    }
+template <Store STORE, int NR>
+static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I dots[NR]) {
+  if (part == 0) {
+    dot_pair<STORE, 0, NR>(group, x, dots);
+    dot_pair<STORE, 1, NR>(group, x, dots);
   } else {
-    for (int i = 0; i < 4; ++i)
-      dot_rows<BITS, NR>(w_load(q + 256 * part + 64 * i), x, 16 * part + 4 * i, dots);
+    dot_pair<STORE, 2, NR>(group, x, dots);
+    dot_pair<STORE, 3, NR>(group, x, dots);
   }
 }
 
-template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
 static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGroup* x, Rows out, int row,
                               int t, const float* bias, bool accumulate) {
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32;  // as w.whole_groups()
+  constexpr int kLines = bits_of(STORE);             // of 64 bytes, quants of a group
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
   F acc[NR];
@@ -61,7 +75,7 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
   for (int g = 0; g < n_groups; ++g, x += NR, next += ahead) {
     // The tile after the next, while this one is computed: the hardware prefetcher stops at a page's end.
 #pragma GCC unroll 9
-    for (int line = 0; line < BITS + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+    for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR];
 #pragma GCC unroll 2
@@ -73,7 +87,7 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
         else if (!MIN)
           dots[r] = i_add(dots[r], start);
       }
-      dot_half<BITS, NR>(tile + (size_t)g * (BITS * 64), x, half, dots);
+      dot_half<STORE, NR>(tile + (size_t)g * (kLines * 64), x, half, dots);
       if (kWhole && half == 0) continue;
       for (int r = 0; r < NR; ++r) {
         const F a = f_set1(x[r].scale[half]);
@@ -82,10 +96,10 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
       }
       if (GROUP == 32 && half == 0) continue;
       const int index = GROUP == 32 ? g : 2 * g + half;
-      const F scale = group_scale<TWO_LEVEL>(w, tile, index, g / 8);
+      const F scale = group_scale<STORE, TWO_LEVEL>(w, tile, index, g / 8);
       for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
       if (!MIN) continue;
-      const F min = group_min<TWO_LEVEL>(w, tile, index, g / 8);
+      const F min = group_min<STORE, TWO_LEVEL>(w, tile, index, g / 8);
       for (int r = 0; r < NR; ++r)
         acc[r] = f_fma(min, f_set1(GROUP == 32 ? x[r].wsum32 : x[r].wsum16[half]), acc[r]);
     }
@@ -102,7 +116,7 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
 // Tiles in blocks that stay in the second-level cache while all rows pass over them.
 constexpr size_t kBlockBytes = 256 * 1024;
 
-template <int BITS, int GROUP, bool TWO_LEVEL, bool MIN>
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN>
 static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                        bool accumulate) {
   int block = (int)(kBlockBytes / w.tile_bytes);
@@ -115,9 +129,9 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                        \
-  case NR:                                                                                      \
-    quant_tile<BITS, GROUP, TWO_LEVEL, MIN, NR>(w, tile, group, out, row, t, bias, accumulate); \
+#define UNSPOOL_ROWS(NR)                                                                         \
+  case NR:                                                                                       \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, group, out, row, t, bias, accumulate); \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)
@@ -136,19 +150,21 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
 
 static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                        bool accumulate) {
-#define UNSPOOL_KIND(BITS, GROUP, TWO, MIN)                                                                 \
-  if ((w.store == Store::kU4) == (BITS == 4) && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
-  return quant_rows<BITS, GROUP, TWO, MIN>(w, tile0, tile1, x, out, bias, accumulate)
-  UNSPOOL_KIND(4, 32, false, false);  // Q4_0
-  UNSPOOL_KIND(4, 32, false, true);   // Q4_1
-  UNSPOOL_KIND(4, 32, true, true);    // Q4_K
-  UNSPOOL_KIND(4, 16, true, true);    // Q2_K
-  UNSPOOL_KIND(4, 16, true, false);   // Q3_K
-  UNSPOOL_KIND(8, 32, false, false);  // Q8_0, Q5_0, IQ4_NL
-  UNSPOOL_KIND(8, 32, false, true);   // Q5_1
-  UNSPOOL_KIND(8, 32, true, true);    // Q5_K
-  UNSPOOL_KIND(8, 32, true, false);   // IQ4_XS
-  UNSPOOL_KIND(8, 16, true, false);   // Q6_K
+#define UNSPOOL_KIND(STORE, GROUP, TWO, MIN)                                                 \
+  if (w.store == Store::STORE && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
+  return quant_rows<Store::STORE, GROUP, TWO, MIN>(w, tile0, tile1, x, out, bias, accumulate)
+  UNSPOOL_KIND(kU4, 32, false, false);   // Q4_0
+  UNSPOOL_KIND(kU4, 32, false, true);    // Q4_1
+  UNSPOOL_KIND(kU4, 32, true, true);     // Q4_K
+  UNSPOOL_KIND(kU2, 16, true, true);     // Q2_K
+  UNSPOOL_KIND(kU3, 16, true, false);    // Q3_K
+  UNSPOOL_KIND(kU5, 32, false, false);   // Q5_0
+  UNSPOOL_KIND(kU5, 32, false, true);    // Q5_1
+  UNSPOOL_KIND(kU5, 32, true, true);     // Q5_K
+  UNSPOOL_KIND(kU6, 16, true, false);    // Q6_K
+  UNSPOOL_KIND(kU8, 32, false, false);   // Q8_0
+  UNSPOOL_KIND(kIq4, 32, false, false);  // IQ4_NL
+  UNSPOOL_KIND(kIq4, 32, true, false);   // IQ4_XS
 #undef UNSPOOL_KIND
 }
 

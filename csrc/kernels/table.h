@@ -4,6 +4,7 @@
 
 // clang-format off: each of these uses what the ones before it define.
 #include "math.h"
+#include "unpack.h"
 #include "gemm_quant.h"
 #include "gemm_float.h"
 #include "rowwise.h"

@@ -3,6 +3,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "../packed.h"
+
 namespace unspool {
 namespace UNSPOOL_ISA {
 
@@ -75,6 +77,19 @@ static inline F f_load_u8(const uint8_t* p) {
 static inline F f_load_i8(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p))),
           _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8))))};
+}
+static inline __m256i half_wide(const uint8_t* p) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p));
+}
+// The low and the high half of bytes.
+static inline F f_load_low4(const uint8_t* p) {
+  const __m256i low = _mm256_set1_epi32(15);
+  return {_mm256_cvtepi32_ps(_mm256_and_si256(half_wide(p), low)),
+          _mm256_cvtepi32_ps(_mm256_and_si256(half_wide(p + 8), low))};
+}
+static inline F f_load_high4(const uint8_t* p) {
+  return {_mm256_cvtepi32_ps(_mm256_srli_epi32(half_wide(p), 4)),
+          _mm256_cvtepi32_ps(_mm256_srli_epi32(half_wide(p + 8), 4))};
 }
 
 static inline float f_sum(F a) {
@@ -149,19 +164,40 @@ static inline W w_low(W a) {
 static inline W w_high(W a) {
   return {half_low(_mm256_srli_epi16(a.lo, 4)), half_low(_mm256_srli_epi16(a.hi, 4))};
 }
+// N bits of every byte, from bit FROM to bit TO.
+template <int FROM, int TO, int N>
+static inline __m256i half_bits(__m256i a) {
+  const __m256i mask = _mm256_set1_epi8(((1 << N) - 1) << TO);
+  if (FROM > TO) return _mm256_and_si256(_mm256_srli_epi16(a, FROM > TO ? FROM - TO : 0), mask);
+  return _mm256_and_si256(_mm256_slli_epi16(a, FROM < TO ? TO - FROM : 0), mask);
+}
+template <int FROM, int TO, int N>
+static inline W w_bits(W a) {
+  return {half_bits<FROM, TO, N>(a.lo), half_bits<FROM, TO, N>(a.hi)};
+}
+// Those of b beside the bits of a.
+template <int FROM, int TO, int N>
+static inline W w_or_bits(W a, W b) {
+  return {_mm256_or_si256(a.lo, half_bits<FROM, TO, N>(b.lo)),
+          _mm256_or_si256(a.hi, half_bits<FROM, TO, N>(b.hi))};
+}
+static inline W w_iq4(W a) {
+  const __m256i levels = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i*)kIq4Levels));
+  return {_mm256_shuffle_epi8(levels, a.lo), _mm256_shuffle_epi8(levels, a.hi)};
+}
 
 static inline I i_quad(const int8_t* quad) {
   int32_t bits;
   __builtin_memcpy(&bits, quad, 4);
   return i_set1(bits);
 }
-// Weights up to 15: pair sums stay below 2 * 15 * 128 < 2^15, so maddubs does not saturate.
-static inline __m256i half_dot4(__m256i acc, __m256i w, __m256i quad) {
+// Weights of up to 7 bits: pair sums stay below 2 * 127 * 128 < 2^15, so maddubs does not saturate.
+static inline __m256i half_dot7(__m256i acc, __m256i w, __m256i quad) {
   const __m256i pairs = _mm256_maddubs_epi16(w, quad);
   return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
-static inline I i_dot4(I acc, W w, I quad) {
-  return {half_dot4(acc.lo, w.lo, quad.lo), half_dot4(acc.hi, w.hi, quad.hi)};
+static inline I i_dot7(I acc, W w, I quad) {
+  return {half_dot7(acc.lo, w.lo, quad.lo), half_dot7(acc.hi, w.hi, quad.hi)};
 }
 // Weights up to 255 would saturate maddubs: even and odd bytes are widened to 16 bits instead.
 static inline __m256i half_dot8(__m256i acc, __m256i w, __m256i even, __m256i odd) {

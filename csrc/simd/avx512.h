@@ -3,6 +3,8 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "../packed.h"
+
 namespace unspool {
 namespace UNSPOOL_ISA {
 
@@ -63,6 +65,15 @@ static inline F f_load_u8(const uint8_t* p) {
 static inline F f_load_i8(const uint8_t* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
 }
+// The low and the high half of bytes.
+static inline F f_load_low4(const uint8_t* p) {
+  const I wide = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p));
+  return _mm512_cvtepi32_ps(_mm512_and_si512(wide, _mm512_set1_epi32(15)));
+}
+static inline F f_load_high4(const uint8_t* p) {
+  const I wide = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p));
+  return _mm512_cvtepi32_ps(_mm512_srli_epi32(wide, 4));
+}
 
 // Lanes are folded in halves, 16 to 8 to 4 to 2 to 1, on every instruction set alike.
 static inline __m128 fold_add(F a) {
@@ -120,6 +131,25 @@ static inline W w_low(W a) {
 static inline W w_high(W a) {
   return _mm512_and_si512(_mm512_srli_epi16(a, 4), _mm512_set1_epi8(15));
 }
+// Bytes with their bit FROM at bit TO; what else moved there is masked by who asks.
+template <int FROM, int TO>
+static inline W w_move(W a) {
+  if (FROM > TO) return _mm512_srli_epi16(a, FROM > TO ? FROM - TO : 0);
+  return FROM < TO ? _mm512_slli_epi16(a, FROM < TO ? TO - FROM : 0) : a;
+}
+// N bits of every byte, from bit FROM to bit TO.
+template <int FROM, int TO, int N>
+static inline W w_bits(W a) {
+  return _mm512_and_si512(w_move<FROM, TO>(a), _mm512_set1_epi8(((1 << N) - 1) << TO));
+}
+// Those of b beside the bits of a: a | (b & mask).
+template <int FROM, int TO, int N>
+static inline W w_or_bits(W a, W b) {
+  return _mm512_ternarylogic_epi32(a, w_move<FROM, TO>(b), _mm512_set1_epi8(((1 << N) - 1) << TO), 0xf8);
+}
+static inline W w_iq4(W a) {
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i*)kIq4Levels)), a);
+}
 
 // acc[r] += sum over 4 bytes of w[4 r + b] * quad[b]: unsigned weights by signed activations.
 static inline I i_quad(const int8_t* quad) {
@@ -127,7 +157,7 @@ static inline I i_quad(const int8_t* quad) {
   __builtin_memcpy(&bits, quad, 4);
   return _mm512_set1_epi32(bits);
 }
-static inline I i_dot4(I acc, W w, I quad) {
+static inline I i_dot7(I acc, W w, I quad) {
   return _mm512_dpbusd_epi32(acc, w, quad);
 }
 static inline I i_dot8(I acc, W w, I quad) {

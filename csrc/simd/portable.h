@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../half.h"
+#include "../packed.h"
 
 namespace unspool {
 namespace UNSPOOL_ISA {
@@ -78,6 +79,17 @@ static inline F f_load_i8(const uint8_t* p) {
   for (int i = 0; i < 16; ++i) out[i] = (float)(int8_t)p[i];
   return out;
 }
+// The low and the high half of bytes.
+static inline F f_load_low4(const uint8_t* p) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = (float)(p[i] & 15);
+  return out;
+}
+static inline F f_load_high4(const uint8_t* p) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = (float)(p[i] >> 4);
+  return out;
+}
 
 // Lanes are folded in halves, 16 to 8 to 4 to 2 to 1, as on every instruction set.
 static inline float f_sum(F a) {
@@ -136,6 +148,23 @@ static inline W w_low(W a) {
 static inline W w_high(W a) {
   return (a >> 4) & 0x0f0f0f0fu;
 }
+// N bits of every byte, from bit FROM to bit TO.
+template <int FROM, int TO, int N>
+static inline W w_bits(W a) {
+  const uint32_t mask = 0x01010101u * (uint32_t)(((1 << N) - 1) << TO);
+  return (FROM > TO ? a >> (FROM > TO ? FROM - TO : 0) : a << (FROM < TO ? TO - FROM : 0)) & mask;
+}
+// Those of b beside the bits of a.
+template <int FROM, int TO, int N>
+static inline W w_or_bits(W a, W b) {
+  return a | w_bits<FROM, TO, N>(b);
+}
+static inline W w_iq4(W a) {
+  uint8_t bytes[64];
+  memcpy(bytes, &a, 64);
+  for (int i = 0; i < 64; ++i) bytes[i] = kIq4Levels[bytes[i]];
+  return w_load(bytes);
+}
 // Bytes 0 and 2 of a lane meet the activations in `quad[0]`, bytes 1 and 3 those in `quad[1]`, as pairs of
 // 16-bit numbers: 255 * 128 fits, and 16-bit products are what every vector unit has.
 static inline I i_quad(const int8_t* quad) {
@@ -151,7 +180,7 @@ static inline I i_dot8(I acc, W w, I quad) {
   acc += pair_products(w & 0x00ff00ffu, quad[0]);
   return acc + pair_products((w >> 8) & 0x00ff00ffu, quad[1]);
 }
-static inline I i_dot4(I acc, W w, I quad) {
+static inline I i_dot7(I acc, W w, I quad) {
   return i_dot8(acc, w, quad);
 }
 

@@ -20,22 +20,23 @@ class _Packing(NamedTuple):
     group: int  # inputs per scale
     two_level: bool
     has_min: bool
+    shared_sub: bool = False  # a group's scale and min share a byte
 
 
 _PACKINGS: Final[Mapping[Encoding, _Packing]] = MappingProxyType(
     {
         Encoding.Q4_0: _Packing(4, 32, False, False),
         Encoding.Q4_1: _Packing(4, 32, False, True),
-        Encoding.Q5_0: _Packing(8, 32, False, False),
-        Encoding.Q5_1: _Packing(8, 32, False, True),
+        Encoding.Q5_0: _Packing(5, 32, False, False),
+        Encoding.Q5_1: _Packing(5, 32, False, True),
         Encoding.Q8_0: _Packing(8, 32, False, False),
-        Encoding.IQ4_NL: _Packing(8, 32, False, False),
-        Encoding.Q2_K: _Packing(4, 16, True, True),
-        Encoding.Q3_K: _Packing(4, 16, True, False),
+        Encoding.IQ4_NL: _Packing(4, 32, False, False),
+        Encoding.Q2_K: _Packing(2, 16, True, True, shared_sub=True),
+        Encoding.Q3_K: _Packing(3, 16, True, False),
         Encoding.Q4_K: _Packing(4, 32, True, True),
-        Encoding.Q5_K: _Packing(8, 32, True, True),
-        Encoding.Q6_K: _Packing(8, 16, True, False),
-        Encoding.IQ4_XS: _Packing(8, 32, True, False),
+        Encoding.Q5_K: _Packing(5, 32, True, True),
+        Encoding.Q6_K: _Packing(6, 16, True, False),
+        Encoding.IQ4_XS: _Packing(4, 32, True, False),
     }
 )
 
@@ -50,7 +51,8 @@ def packed_bytes(encoding: Encoding, n_out: int, n_in: int) -> int:
         n_scales = n_groups // _PER_SUPER if packing.two_level else n_groups
         n_sub = n_groups * (_GROUP // packing.group) if packing.two_level else 0
         n_each = 1 + packing.has_min
-        tile = _TILE * (n_groups * _GROUP * packing.bits // 8 + n_each * (2 * n_scales + n_sub))
+        scale_bytes = 2 * n_each * n_scales + (1 if packing.shared_sub else n_each) * n_sub
+        tile = _TILE * (n_groups * _GROUP * packing.bits // 8 + scale_bytes)
     return -(-n_out // _TILE) * (-(-tile // 64) * 64)
 
 

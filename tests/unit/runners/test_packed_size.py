@@ -20,3 +20,9 @@ def test_a_matrix_of_each_encoding_takes_what_the_core_takes_for_it(encoding, n_
     engine = _native.Engine(1, "")
     engine.add_matrix(TYPE_NUMBERS[encoding], np.zeros(n_out * row_bytes, np.uint8), n_out, n_in)
     assert engine.weight_bytes == packed_bytes(encoding, n_out, n_in)
+
+
+@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda encoding: encoding.label)
+def test_a_matrix_is_read_as_the_bytes_it_has_in_its_file_or_six_percent_more(encoding):
+    stored = 1024 * 2048 // encoding.block_values * encoding.block_bytes
+    assert stored <= packed_bytes(encoding, 1024, 2048) <= 1.06 * stored
