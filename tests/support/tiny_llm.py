@@ -20,4 +20,6 @@ def write_tiny_llm(
     tokenizer = byte_tokenizer_metadata()
     if chat_template is not None:
         tokenizer["tokenizer.chat_template"] = chat_template
-    return write_gguf(path, tiny_source(TinySpec(vocab_size=258)), extra=tokenizer)
+    return write_gguf(
+        path, tiny_source(TinySpec(vocab_size=258, context_length=context_length)), extra=tokenizer
+    )

@@ -1,0 +1,114 @@
+"""Options that evaluations share, and what is said on the way."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from unspool.cli.text import number_or_text
+from unspool.errors import BadRequest, ParameterConflict
+
+if TYPE_CHECKING:
+    from unspool.cli.decoding import Decoding
+    from unspool.evals.answering import Wanted
+    from unspool.evals.task import Answer, Task
+    from unspool.llm import LLM
+
+_RUN: Final = "How it runs"
+
+Greedy = Annotated[
+    bool, typer.Option("--greedy/--no-greedy", help="Also one answer at temperature 0 to each problem.")
+]
+Concurrency = Annotated[
+    str,
+    typer.Option(metavar="N", help="Answers decoded side by side; changes no token.", rich_help_panel=_RUN),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Where the answers go, a line each; a file that has some is continued. "
+        "[default: one for each setting, in the cache folder]",
+        rich_help_panel=_RUN,
+    ),
+]
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Forget the answers that are there.", rich_help_panel=_RUN)
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object with settings, figures and every problem.")
+]
+
+
+def whole(name: str, text: str, least: int) -> int:
+    """An option that counts something, where 0 may be a count. Raises BadRequest."""
+    value = number_or_text(text)
+    if not isinstance(value, int) or value < least:
+        raise BadRequest(
+            f"{name} must be a whole number, at least {least}, got {text!r}", code=f"bad_{name.strip('-')}"
+        )
+    return value
+
+
+def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) -> list[Wanted]:
+    """The answers that are asked for: greedy ones, and n that are drawn as the parameters say.
+
+    A greedy answer takes temperature 0 and the length; penalties and the like are for the samples.
+    """
+    from dataclasses import replace
+
+    from unspool.evals.answering import Wanted
+    from unspool.params import DecodingParams
+
+    if n == 0 and not greedy:
+        raise BadRequest("-n 0 and --no-greedy leave nothing to do; give one of them", code="bad_n")
+    params = decoding.params
+    if n > 0 and params.is_greedy:
+        raise ParameterConflict(
+            f"temperature 0 makes {n} equal answers; raise temperature, or give -n 0 for greedy ones only",
+            ("temperature", "n"),
+        )
+    params = replace(params, stop=(*stop, *(each for each in params.stop if each not in stop)))
+    once = DecodingParams(temperature=0, max_tokens=params.max_tokens, stop=params.stop)
+    return [Wanted("greedy", once, int(greedy)), Wanted("sample", params, n)]
+
+
+def answer_them(
+    llm: LLM,
+    tasks: Sequence[Task],
+    wanted: Sequence[Wanted],
+    settings: dict[str, Any],
+    *,
+    out: str | None,
+    fresh: bool,
+    concurrency: int,
+    quiet: bool,
+) -> tuple[Path, dict[str, dict[str, list[Answer]]]]:
+    """Have all answers, and return them by series and by task. Ctrl-C keeps what there is."""
+    from unspool.cli.eval_progress import eval_progress
+    from unspool.evals.answer_file import AnswerFile
+    from unspool.evals.answering import answer_all, n_missing
+    from unspool.evals.figures import answers_of
+    from unspool.evals.settings import default_path
+
+    path = default_path(settings) if out is None else Path(out)
+    with AnswerFile(path, settings, fresh=fresh) as file:
+        if len(file) and not quiet:
+            print(f"note: {path} has {len(file)} answers, which are not written again", file=sys.stderr)
+        n_all = sum(len(tasks) * each.n for each in wanted)
+        n_left = sum(n_missing(tasks, each, file) for each in wanted)
+        try:
+            with eval_progress(n_all, n_all - n_left, quiet=quiet) as watch:
+                for each in wanted:
+                    answer_all(llm, tasks, each, file, concurrency=concurrency, watch=watch)
+        except KeyboardInterrupt:
+            if not quiet:
+                print(
+                    f"\nstopped with {len(file)} answers in {path}; the same command goes on", file=sys.stderr
+                )
+            raise
+        return path, {each.series: dict(answers_of(file, tasks, each.series, each.n)) for each in wanted}

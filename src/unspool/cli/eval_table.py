@@ -1,0 +1,54 @@
+"""The figures of an evaluation as a table for people, and its problems for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from unspool.evals.figures import Figure
+    from unspool.evals.task import Answer
+
+_HEAD: Final = ("FIGURE", "VALUE", "95 % INTERVAL", "PROBLEMS", "INTERVAL BY")
+
+
+def figure_rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
+    return [_HEAD, *map(_row, figures)]
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    sign = "+" if figure.is_difference else ""
+    interval = figure.interval
+    return (
+        figure.name,
+        f"{interval.estimate:{sign}.3f}",
+        f"{interval.low:{sign}.3f} to {interval.high:{sign}.3f}",
+        str(figure.n_problems),
+        figure.how,
+    )
+
+
+def problem_dicts(answers: Mapping[str, Mapping[str, Sequence[Answer]]]) -> list[dict[str, Any]]:
+    """Each problem with what the judge said of each answer, by series; texts are in the file of answers."""
+    names = {name: None for by_name in answers.values() for name in by_name}
+    return [
+        {
+            "name": name,
+            **{
+                series: [
+                    {"finish_reason": each.finish_reason, "n_tokens": each.n_tokens, **each.marks}
+                    for each in by_name.get(name, ())
+                ]
+                for series, by_name in answers.items()
+            },
+        }
+        for name in names
+    ]
+
+
+def summary_line(answers: Mapping[str, Mapping[str, Sequence[Answer]]], path: Path) -> str:
+    every = [each for by_name in answers.values() for several in by_name.values() for each in several]
+    n_cut = sum(each.finish_reason == "length" for each in every)
+    cut = f" | cut at the longest length: {n_cut}" if n_cut else ""
+    return f"{len(every)} answers | {sum(each.n_tokens for each in every)} tokens{cut} | {path}"

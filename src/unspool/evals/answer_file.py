@@ -1,0 +1,163 @@
+"""Answers in a file, a line each, so that an evaluation that was interrupted goes on where it was.
+
+    line 1      {"unspool_eval": 1, "settings": {...}}     what the answers were made with
+    lines 2..   {"task": ..., "series": ..., "branch": ..., "text": ..., ..., "marks": {...}}
+
+Lines are only ever added. What stands behind the last line end was torn by whatever ended the run, and is
+taken away when the file is opened; a damaged line before it is refused. Answers are a function of the
+settings, the problem and the branch, so a file that grew in ten runs says what it would after one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, get_args
+
+from unspool.errors import BadRequest, brief
+from unspool.evals.task import Answer, Series
+from unspool.types import FinishReason
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_FORMAT: Final = 1
+_NAMES: Final = frozenset(field.name for field in fields(Answer))
+_KINDS: Final[Mapping[str, type]] = {
+    "task": str, "series": str, "branch": int, "text": str, "finish_reason": str, "n_tokens": int,
+    "marks": dict,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Which answer it is."""
+
+    task: str
+    series: Series
+    branch: int
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        return cls(answer.task, answer.series, answer.branch)
+
+
+class AnswerFile:
+    """The answers there are, and a place for more. Use it as a context manager."""
+
+    def __init__(self, path: Path, settings: Mapping[str, Any], *, fresh: bool = False) -> None:
+        """Open or begin a file. Raises BadRequest for one of other settings, or one that is none of ours.
+
+        `fresh` forgets what is there; only a file that an evaluation wrote is ever replaced.
+        """
+        self.path = path
+        self._settings = json.loads(json.dumps(settings))  # as they read back: no tuples
+        self._answers: dict[Key, Answer] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: BinaryIO = open(path, "a+b", buffering=0)  # noqa: SIM115 - until close
+        except OSError as error:
+            raise BadRequest(
+                f"{path}: {error.strerror}; give --out another file", code="eval_file"
+            ) from error
+        try:
+            self._read(fresh)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._answers
+
+    def __getitem__(self, key: Key) -> Answer:
+        return self._answers[key]
+
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Keep answers: they are in the file, in one write, when this returns."""
+        new = {Key.of(answer): answer for answer in answers}
+        self._write([asdict(answer) for key, answer in new.items() if key not in self._answers])
+        self._answers |= {key: answer for key, answer in new.items() if key not in self._answers}
+
+    def _write(self, values: Iterable[Mapping[str, Any]]) -> None:
+        data = "".join(json.dumps(value) + "\n" for value in values).encode()
+        while data:
+            data = data[self._file.write(data) :]
+
+    def _read(self, fresh: bool) -> None:
+        self._file.seek(0)
+        data = self._file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        if not whole:
+            if data and not b'{"unspool_eval": 1, "settings": '.startswith(data[:32]):
+                raise self._damaged(1, "is not that of an evaluation")
+            self._begin()
+            return
+        lines = whole.splitlines()
+        head = self._object(1, lines[0])
+        if head.get("unspool_eval") != _FORMAT or not isinstance(head.get("settings"), dict):
+            raise self._damaged(1, "is not that of an evaluation")
+        if fresh:
+            self._begin()
+            return
+        self._check(head["settings"])
+        for number, line in enumerate(lines[1:], start=2):
+            answer = self._answer(number, line)
+            self._answers.setdefault(Key.of(answer), answer)
+        if len(whole) < len(data):
+            self._file.truncate(len(whole))
+        self._file.seek(0, os.SEEK_END)
+
+    def _begin(self) -> None:
+        self._file.truncate(0)
+        self._write([{"unspool_eval": _FORMAT, "settings": self._settings}])
+
+    def _check(self, found: Mapping[str, Any]) -> None:
+        for name in sorted({*found, *self._settings}):
+            if found.get(name) != self._settings.get(name):
+                raise BadRequest(
+                    f"{self.path} has answers with {name} = {brief(found.get(name))}, and "
+                    f"{brief(self._settings.get(name))} is asked for; give --out another file, or --fresh to "
+                    "forget the answers in it",
+                    code="eval_mismatch",
+                )
+
+    def _answer(self, number: int, line: bytes) -> Answer:
+        value = self._object(number, line)
+        is_answer = value.keys() == _NAMES and all(type(value[name]) is kind for name, kind in _KINDS.items())
+        if (
+            not is_answer
+            or value["series"] not in get_args(Series)
+            or value["finish_reason"] not in get_args(FinishReason)
+        ):
+            raise self._damaged(number, "is no answer")
+        return Answer(**value)
+
+    def _object(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            raise self._damaged(number, "is no JSON") from None
+        if not isinstance(value, dict):
+            raise self._damaged(number, "is no object")
+        return value
+
+    def _damaged(self, number: int, problem: str) -> BadRequest:
+        return BadRequest(
+            f"{self.path}: line {number} {problem}; give --out another file, or take the line out",
+            code="eval_file",
+        )

@@ -1,0 +1,134 @@
+"""Puts tasks to a model, many at once, and keeps each answer as soon as it is judged."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from unspool.asking import completions_of
+from unspool.evals.answer_file import AnswerFile, Key
+from unspool.evals.task import Answer, Series, Task, seed_of
+from unspool.params import DecodingParams
+
+if TYPE_CHECKING:
+    from unspool.llm import LLM
+
+_N_JUDGES: Final = 2  # requests whose answers are judged while others decode
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which answers: n of each task, decoded with these parameters."""
+
+    series: Series
+    params: DecodingParams  # the seed is that of the whole evaluation; each task gets its own of it
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One request: answers [first, first + n) of a task."""
+
+    task: Task
+    first: int
+    n: int
+
+
+class _Stopped(Exception):
+    """The run is over; nobody wants the answers of this job."""
+
+
+def n_missing(tasks: Sequence[Task], wanted: Wanted, file: AnswerFile) -> int:
+    """How many answers are still to be written."""
+    return sum(job.n for job in _jobs(tasks, wanted, file))
+
+
+def answer_all(
+    llm: LLM,
+    tasks: Sequence[Task],
+    wanted: Wanted,
+    file: AnswerFile,
+    *,
+    concurrency: int,
+    watch: Callable[[Sequence[Answer]], None] = lambda _: None,
+) -> None:
+    """Have all wanted answers in the file. Those that are there are not written again.
+
+    About `concurrency` answers are decoded side by side: the answers of a request share what was read of its
+    prompt, and while some are judged (tests take a while) others decode. `watch` hears of answers, on the
+    thread that called, once they are kept. Whatever ends the run early, an error or Ctrl-C, ends the requests
+    in flight too, and the answers that were kept stay.
+    """
+    n_workers = max(1, -(-concurrency // max(1, wanted.n))) + _N_JUDGES
+    over = threading.Event()
+    decoding = threading.Semaphore(n_workers - _N_JUDGES)
+
+    def run(job: _Job) -> list[Answer]:
+        return _run(llm, job, wanted, decoding, over)
+
+    waiting = iter(_jobs(tasks, wanted, file))
+    running: set[Future[list[Answer]]] = set()
+    with ThreadPoolExecutor(n_workers, thread_name_prefix="unspool-eval") as pool:
+        try:
+            while True:
+                while len(running) < n_workers and (job := next(waiting, None)) is not None:
+                    running.add(pool.submit(run, job))
+                if not running:
+                    return
+                done, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    answers = future.result()
+                    file.add(answers)
+                    watch(answers)
+        finally:
+            over.set()
+
+
+def _jobs(tasks: Sequence[Task], wanted: Wanted, file: AnswerFile) -> Iterator[_Job]:
+    """What is missing, as few requests as it takes."""
+    for task in tasks:
+        first: int | None = None
+        for branch in range(wanted.n + 1):
+            is_missing = branch < wanted.n and Key(task.name, wanted.series, branch) not in file
+            if is_missing and first is None:
+                first = branch
+            elif not is_missing and first is not None:
+                yield _Job(task, first, branch - first)
+                first = None
+
+
+def _run(
+    llm: LLM, job: _Job, wanted: Wanted, decoding: threading.Semaphore, over: threading.Event
+) -> list[Answer]:
+    task, params = job.task, wanted.params
+    if not params.is_greedy:
+        assert params.seed is not None, "an evaluation has a seed"
+        params = replace(params, seed=seed_of(params.seed, task.name))
+    with decoding:
+        events = []
+        if over.is_set():
+            raise _Stopped
+        with llm.stream(task.prompt_ids, params, n=job.n, branch=job.first) as stream:
+            for event in stream:
+                events.append(event)
+                if over.is_set():
+                    raise _Stopped
+    answers = []
+    for completion in completions_of(events, params):
+        if over.is_set():
+            raise _Stopped
+        answers.append(
+            Answer(
+                task.name,
+                wanted.series,
+                completion.branch,
+                completion.text,
+                completion.finish_reason,
+                len(completion.token_ids),
+                task.judge(completion),
+            )
+        )
+    return answers

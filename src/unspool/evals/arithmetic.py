@@ -1,0 +1,97 @@
+"""Word problems as tasks, and what a majority vote is worth on them (Wang et al. 2022, arXiv 2203.11171)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from unspool.evals.figures import Figure
+from unspool.evals.intervals import bootstrap
+from unspool.evals.selection import picked
+from unspool.evals.task import Answer, Marks, Task
+from unspool.evals.word_problems import WordProblem
+from unspool.search.pass_at_k import wilson
+from unspool.search.verifiers.base import Verdict
+from unspool.search.verifiers.majority import Majority
+from unspool.search.verifiers.regex import Regex
+
+if TYPE_CHECKING:
+    from unspool.llm import LLM
+    from unspool.types import Completion
+
+ANSWER_REGEX: Final = r"(?i)answer:\W{0,4}?(-?\d[\d,]*)"
+_ASKS: Final = (
+    "{}\n\nWork it out step by step. Then write the result on a last line of its own, as a whole number "
+    "without a unit: Answer: N"
+)
+_FINDS: Final = Regex(ANSWER_REGEX)
+_VOTES: Final = Majority(answers=_FINDS)
+
+
+def tasks_of(llm: LLM, problems: Sequence[WordProblem]) -> list[Task]:
+    """In a chat where the model has a template; else the text alone is continued."""
+    return [Task(problem.name, _prompt_ids(llm, problem), _Judge(problem.answer)) for problem in problems]
+
+
+def _prompt_ids(llm: LLM, problem: WordProblem) -> tuple[int, ...]:
+    text = _ASKS.format(problem.question)
+    if not llm.has_chat_template:
+        return tuple(llm.tokenize(f"{text}\n\n"))
+    return tuple(llm.chat_template.encode([{"role": "user", "content": text}]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """answer: the number that the answer ends with, None without one. correct: whether it is right."""
+
+    expected: int
+
+    def __call__(self, completion: Completion) -> Marks:
+        found = _FINDS("", completion).answer
+        answer = None if found is None else _plain(found)
+        return {"answer": answer, "correct": answer == str(self.expected)}
+
+
+def _plain(number: str) -> str:
+    """One spelling for each whole number, so that votes for it add up; of any length."""
+    digits = number.replace(",", "").lstrip("-").lstrip("0") or "0"
+    return f"-{digits}" if number.startswith("-") and digits != "0" else digits
+
+
+def greedy_figures(greedy: Mapping[str, Sequence[Answer]]) -> list[Figure]:
+    n_right = sum(_is_right(answers[0]) for answers in greedy.values())
+    return [Figure("right, greedy", wilson(n_right, len(greedy)), len(greedy), "Wilson")]
+
+
+def sample_figures(samples: Mapping[str, Sequence[Answer]], n: int, *, seed: int = 0) -> list[Figure]:
+    """A single sample, the majority of n, and the difference, problem by problem."""
+    n_problems = len(samples)
+    single = [sum(map(_is_right, each)) / n for each in samples.values()]
+    figures = [
+        Figure("right, one sample", bootstrap(single, seed=seed), n_problems, "bootstrap over problems")
+    ]
+    if n == 1:
+        return figures
+    vote = [float(_is_right(each[picked(_VOTES, [*map(_vote, each)])])) for each in samples.values()]
+    margin = [v - s for v, s in zip(vote, single, strict=True)]
+    return [
+        *figures,
+        Figure(f"right, majority of {n}", wilson(int(sum(vote)), n_problems), n_problems, "Wilson"),
+        Figure(
+            "margin over one sample",
+            bootstrap(margin, seed=seed),
+            n_problems,
+            "paired bootstrap over problems",
+            is_difference=True,
+        ),
+    ]
+
+
+def _is_right(answer: Answer) -> bool:
+    return answer.marks["correct"] is True
+
+
+def _vote(answer: Answer) -> Verdict:
+    found = answer.marks["answer"]
+    return Verdict(0.0) if found is None else Verdict(1.0, None, found)

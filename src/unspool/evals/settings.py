@@ -1,0 +1,53 @@
+"""What answers depend on, as plain values: the head of their file, and a name for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from unspool import __version__
+from unspool.evals.answering import Wanted
+from unspool.evals.task import Task
+from unspool.models.cache import cache_dir
+from unspool.params import DecodingParams
+
+if TYPE_CHECKING:
+    from unspool.llm import LLM
+
+_JUDGES: Final = 1  # goes up when a judge says something else of the same answer
+
+
+def settings_of(
+    llm: LLM, benchmark: Mapping[str, Any], runner: str, tasks: Sequence[Task], wanted: Sequence[Wanted]
+) -> dict[str, Any]:
+    """Everything that changes an answer or what is said of it, and nothing else: how many answers and
+    problems are wanted is not in it, because each is what it is whatever others there are.
+
+    `prompt` is a digest of the first prompt, in which the chat template and the tokenizer show.
+    """
+    identity = llm.runner.identity
+    return {
+        **benchmark,
+        "model": identity.name,
+        "model_sha256": identity.sha256,
+        "runner": runner,
+        "version": __version__,
+        "judges": _JUDGES,
+        "prompt": hashlib.sha256(json.dumps(tasks[0].prompt_ids).encode()).hexdigest()[:16],
+        **{each.series: _changed(each.params) for each in wanted},
+    }
+
+
+def default_path(settings: Mapping[str, Any]) -> Path:
+    """A file in the cache folder that is these settings' own, so that the same command continues it."""
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    return cache_dir() / "evals" / f"{settings['benchmark']}-{settings['model']}-{digest[:12]}.jsonl"
+
+
+def _changed(params: DecodingParams) -> dict[str, Any]:
+    """The parameters that are not at their defaults."""
+    plain = DecodingParams().to_dict()
+    return {name: value for name, value in params.to_dict().items() if value != plain[name]}

@@ -1,0 +1,182 @@
+"""`unspool eval` on a tiny model: what it prints, and that an interrupted run says what a whole one says."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tiny_llm import write_tiny_llm
+
+from unspool.cli.eval_progress import eval_progress
+from unspool.evals import answering
+from unspool.evals.task import Answer
+
+PROBLEMS = [
+    {
+        "task_id": f"Own/{i}",
+        "prompt": f'def f{i}():\n    """\n    >>> f{i}()\n    1\n    """\n',
+        "entry_point": f"f{i}",
+        "test": "def check(candidate):\n    assert candidate() == 1\n",
+    }
+    for i in range(3)
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf", context_length=1024))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def humaneval(unspool, model, tmp_path):
+    data = tmp_path / "problems.jsonl"
+    data.write_text("".join(json.dumps(each) + "\n" for each in PROBLEMS))
+
+    def run(*arguments):
+        given = ("--model", model, "--data", str(data), "--threads", "1", "--max-tokens", "6", *arguments)
+        return unspool("eval", "humaneval", *given)
+
+    return run
+
+
+@pytest.fixture
+def arithmetic(unspool, model):
+    return lambda *arguments: unspool(
+        "eval", "arithmetic", "--model", model, "--threads", "1", "--max-tokens", "6", *arguments
+    )
+
+
+def test_humaneval_prints_its_figures_and_says_where_the_answers_are(humaneval, cache):
+    ran = humaneval("-n", "2", "--k", "2,1,1")
+    assert ran.exit_code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert lines[0].split("  ")[0] == "FIGURE"
+    names = ["pass@1, greedy", "pass@1 of 2 samples", "pass@2 of 2 samples", "one sample"]
+    names += ["best of 2 by shown examples", "margin over one sample"]
+    assert [line.split("  ")[0] for line in lines[1:]] == names
+    assert "0.000" in lines[1]
+    assert "+0.000 to +0.000" in lines[-1]
+    (file,) = (cache / "evals").iterdir()
+    assert file.name.startswith("humaneval-tiny-")
+    assert len(file.read_text().splitlines()) == 1 + 3 * 3
+    assert f"9 answers | 54 tokens | cut at the longest length: 9 | {file}" in ran.err
+    assert "of 9 answers" in ran.err  # progress, a line each tenth
+
+
+def test_the_same_command_goes_on_and_says_the_same(humaneval, tmp_path, monkeypatch):
+    out = tmp_path / "answers.jsonl"
+    whole = humaneval("-n", "3", "--json")
+    assert whole.exit_code == 0, whole.err
+
+    def interrupted(*arguments, **how):
+        real(*arguments, **{**how, "concurrency": 1, "watch": stop})
+
+    def stop(answers):
+        raise KeyboardInterrupt
+
+    real = answering.answer_all
+    with monkeypatch.context() as patched:
+        patched.setattr(answering, "answer_all", interrupted)
+        ran = humaneval("-n", "3", "--out", str(out))
+    assert ran.exit_code == 130
+    assert f"answers in {out}; the same command goes on" in ran.err
+    assert 1 < len(out.read_text().splitlines()) < 13
+    out.write_bytes(out.read_bytes() + b'{"task": "Own/1", "series": "sam')  # as a power cut would leave it
+    ran = humaneval("-n", "3", "--json", "--out", str(out))
+    assert "which are not written again" in ran.err
+    told, wanted = json.loads(ran.out), json.loads(whole.out)
+    assert told.pop("file") == str(out)
+    assert wanted.pop("file") != str(out)
+    assert told == wanted
+    again = humaneval("-n", "3", "--json", "--out", str(out), "--quiet")
+    assert (again.err, json.loads(again.out)["problems"]) == ("", wanted["problems"])
+
+
+def test_json_has_settings_figures_and_every_answer_s_marks(humaneval, model):
+    ran = humaneval("-n", "1", "--limit", "2", "--json", "--temperature", "0.7", "--form", "raw")
+    told = json.loads(ran.out)
+    assert told["settings"]["sample"]["temperature"] == 0.7
+    assert told["settings"]["greedy"]["temperature"] == 0
+    assert (told["settings"]["form"], told["settings"]["sample"]["seed"]) == ("raw", 0)
+    assert [problem["name"] for problem in told["problems"]] == ["Own/0", "Own/1"]
+    (mark,) = told["problems"][0]["sample"]
+    assert (mark["passed"], mark["finish_reason"], mark["n_tokens"]) == (False, "length", 6)
+    assert told["figures"][0]["interval"]["confidence"] == 0.95
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "says"),
+    [
+        (["--temperature", "0.5"], ["--temperature", "0.6"], "has answers with sample ="),
+        (["--form", "raw"], ["--form", "chat"], "has answers with form = 'raw', and 'chat' is asked for"),
+        (["--seed", "1"], [], "has answers with sample ="),
+    ],
+)
+def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
+    humaneval, tmp_path, first, then, says
+):
+    out = ["-n", "1", "--no-greedy", "--limit", "1", "--out", str(tmp_path / "a.jsonl")]
+    assert humaneval(*out, *first).exit_code == 0
+    ran = humaneval(*out, *then)
+    assert ran.exit_code == 2
+    assert says in ran.err
+    assert "--fresh" in ran.err
+    assert humaneval(*out, *then, "--fresh").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["-n", "2", "--k", "1,5"], "pass@5 needs -n of at least 5, got 2"),
+        (["-n", "x"], "-n must be a whole number, at least 0, got 'x'"),
+        (["--k", "0"], "--k must be a whole number, at least 1, got '0'"),
+        (["--k", "1,"], "--k must be a whole number, at least 1, got ''"),
+        (["-n", "0", "--no-greedy"], "leave nothing to do"),
+        (["--temperature", "0"], "temperature 0 makes 10 equal answers"),
+        (["--form", "odd"], "--form must be fill, chat, raw, got 'odd'"),
+        (["--concurrency", "0"], "--concurrency must be a whole number, at least 1"),
+        (["--limit", "0"], "--limit must be a whole number, at least 1"),
+        (["--data", "/nowhere"], "give --data a file"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_in_one_line(humaneval, arguments, says):
+    ran = humaneval(*arguments)
+    assert ran.exit_code == 2
+    assert says in ran.err
+    assert ran.err.count("\n") == 1
+    assert ran.out == ""
+
+
+def test_greedy_alone_needs_no_samples(humaneval):
+    ran = humaneval("-n", "0", "--temperature", "0")
+    assert ran.exit_code == 0, ran.err
+    assert [line.split("  ")[0] for line in ran.out.splitlines()] == ["FIGURE", "pass@1, greedy"]
+
+
+def test_arithmetic_tells_a_single_sample_the_majority_and_the_margin(arithmetic, cache):
+    ran = arithmetic("--problems", "4", "-n", "3")
+    assert ran.exit_code == 0, ran.err
+    names = ["right, greedy", "right, one sample", "right, majority of 3", "margin over one sample"]
+    assert [line.split("  ")[0] for line in ran.out.splitlines()[1:]] == names
+    (file,) = (cache / "evals").iterdir()
+    assert arithmetic("--problems", "5", "-n", "4", "--quiet").err == ""
+    assert list((cache / "evals").iterdir()) == [file]  # more problems and samples go into the same file
+    assert arithmetic("--problems", "1", "-n", "1", "--problem-seed", "1", "--quiet").exit_code == 0
+    assert len(list((cache / "evals").iterdir())) == 2
+
+
+def test_problems_without_number_are_refused(arithmetic):
+    assert "--problems must be a whole number, at least 1" in arithmetic("--problems", "0").err
+
+
+def test_a_terminal_sees_a_bar(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with eval_progress(4, 1, quiet=False) as watch:
+        watch([Answer("t", "sample", 0, "", "stop", 5, {})])
+    assert "2/4" in capsys.readouterr().err
