@@ -157,6 +157,19 @@ def token_ids(name: str, value: object, way_out: str) -> tuple[int, ...]:
     return tuple(checked)
 
 
+def prompt(name: str, value: object) -> str | tuple[int, ...] | None:
+    """A text that UTF-8 can write, or token ids; neither is empty, and None is none."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        given: str | tuple[int, ...] = _writable(name, value)
+    else:
+        given = token_ids(name, value, "or give it as text")
+    if not given:
+        raise BadRequest(f"{name} is empty; None leaves it out", code=f"bad_{name}")
+    return given
+
+
 def biases(name: str, value: object) -> tuple[Bias, ...]:
     """A mapping, or pairs, from token ids or texts to a finite number within the limit, or to False."""
     pairs = _items(value.items() if isinstance(value, Mapping) else value, (str, bytes))

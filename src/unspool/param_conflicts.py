@@ -39,6 +39,12 @@ STAGES: Final[Mapping[str, tuple[str, Any]]] = {
     "mirostat": ("mirostat", 0),
     "adaptive": ("adaptive_target", None),
 }
+# What comes before the stages, at a place of its own: the logits of somebody who reads beside the branch are
+# combined with its own (engine/companion.py).
+COMPANIONS: Final[Mapping[str, tuple[str, Any]]] = {
+    "guidance": ("guidance_scale", 1),
+    "contrast": ("contrast_beta", 0),
+}
 TEMPERATURES: Final = ("temperature", "dynatemp", "edt", "smoothing")
 TRUNCATION: Final = (
     "top_n_sigma", "top_k", "top_p", "min_p", "typical", "top_h", "epsilon", "eta", "top_a", "tfs", "xtc"
@@ -75,6 +81,8 @@ _PART_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "penalty_window": PENALTIES,
     "penalty_exclude_ids": PENALTIES,
     "penalty_exclude_template": PENALTIES,
+    "negative_prompt": ("guidance",),
+    "contrast_alpha": ("contrast",),
     "dry_base": ("dry",),
     "dry_allowed_length": ("dry",),
     "dry_window": ("dry",),
@@ -85,7 +93,7 @@ _DRAWING: Final = (*TEMPERATURES[1:], *TRUNCATION, "mirostat", "adaptive")  # of
 
 def is_on(stage: str, params: DecodingParams) -> bool:
     """Whether the parameters ask for a stage at all; at temperature 0 it may still be skipped."""
-    parameter, neutral = STAGES[stage]
+    parameter, neutral = STAGES.get(stage) or COMPANIONS[stage]
     return bool(getattr(params, parameter) != neutral)
 
 

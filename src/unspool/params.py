@@ -18,6 +18,7 @@ from unspool import param_conflicts
 from unspool.errors import BadRequest, UnknownName
 from unspool.param_checks import Bias, Range
 from unspool.param_dialects import Dialects
+from unspool.unsupported import UNSUPPORTED
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -61,6 +62,9 @@ RANGES: Final[Mapping[str, Range]] = {
     "dry_allowed_length": Range(True, 1, None, "2 is usual"),
     "dry_window": Range(True, 1, None, "None looks at the whole text", optional=True),
     "no_repeat_ngram_size": Range(True, 0, None, "0 turns it off"),
+    "guidance_scale": Range(False, 0, 100, "1 turns it off; 1.5 is the paper's"),
+    "contrast_beta": Range(False, 0, 100, "0 turns it off; 0.5 is the paper's"),
+    "contrast_alpha": Range(False, 0, 1, "0 leaves every token in; 0.1 is the paper's"),
     "min_tokens": Range(True, 0, None, "0 turns it off"),
     "logprobs": Range(True, 0, 1000, "None gives none, 0 the chosen token's alone", optional=True),
     "prompt_logprobs": Range(True, 0, 1000, "None gives none, 0 the prompt's tokens alone", optional=True),
@@ -141,6 +145,14 @@ class DecodingParams(Dialects):
     logit_bias      added to the logits of token ids or texts, [-100, 100]; False bans the token
     min_tokens      write at least so many tokens: before, no end-of-sequence id is chosen, and no stop or
                     loop ends the writing (a deadline and max_tokens do); 0 is off
+    guidance_scale  move the logits away from what the model says without the prompt, or with negative_prompt:
+                    u + scale * (c - u), of log-probabilities; 1 is off, below 1 goes towards the negative
+                    prompt. [0, 100] (Sanchez et al. 2023, arXiv 2306.17806)
+    negative_prompt  the prompt to move away from, as text or token ids; None is the last token of the prompt
+    contrast_beta   take the amateur's log-probabilities off: (1 + beta) * e - beta * a; 0 is off. Needs
+                    LLM(..., amateur=NAME). [0, 100] (O'Brien and Lewis 2023, arXiv 2309.09117)
+    contrast_alpha  of that, drop tokens with less than this share of the model's own largest probability.
+                    [0, 1] (Li et al. 2022, arXiv 2210.15097)
     order           the order of penalties, bias, temperature and truncation: a list of their names, or
                     "unspool", "vllm", "llama.cpp" or "transformers", which also take that engine's rules;
                     a list that begins with one of these takes its rules and has its own order
@@ -206,6 +218,10 @@ class DecodingParams(Dialects):
     allowed_token_ids: Sequence[int] | None = None
     logit_bias: Mapping[int | str, float | bool] | Sequence[Bias] = ()
     min_tokens: int = 0
+    guidance_scale: float = 1.0
+    negative_prompt: str | Sequence[int] | None = None
+    contrast_beta: float = 0.0
+    contrast_alpha: float = 0.1
     order: str | Sequence[str] = "unspool"
     logprobs: int | None = None
     prompt_logprobs: int | None = None
@@ -231,6 +247,7 @@ class DecodingParams(Dialects):
         for name in ("dry_breakers", "bad_words", "stop"):
             self._set(name, checks.texts(name, getattr(self, name)))
         self._set("stop_regex", checks.patterns("stop_regex", self.stop_regex))
+        self._set("negative_prompt", checks.prompt("negative_prompt", self.negative_prompt))
         for name, way_out in _ID_LISTS.items():
             if name != "allowed_token_ids" or self.allowed_token_ids is not None:
                 self._set(name, checks.token_ids(name, getattr(self, name), way_out))
@@ -313,6 +330,8 @@ def _refuse_unknown(names: Iterable[str]) -> None:
     for name in names:
         if name in _DEFAULTS:
             continue
+        if name in UNSUPPORTED:
+            raise UnknownName(f"{name}: {UNSUPPORTED[name]}", code="not_supported")
         near = difflib.get_close_matches(str(name).lower().replace("-", "_"), _DEFAULTS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(_DEFAULTS)}"
         raise UnknownName(f"there is no parameter {name!r}; {hint}", code="unknown_parameter")

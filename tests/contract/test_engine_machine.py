@@ -13,7 +13,7 @@ from engine_machine import Machine, run_machines
 from machine_requests import Sizes
 from runners_under_test import RUNNERS
 from tiny_models import TinySpec, tiny_source
-from toy_engine import LETTERS, ToyVocabulary
+from toy_engine import LETTERS, ToyAmateur, ToyVocabulary
 
 from unspool.engine.limits import Limits
 from unspool.models.loader import LoadedModel
@@ -29,6 +29,7 @@ TINY = {
     "llama": TinySpec("llama", vocab_size=96),
     "gemma3 with a window": TinySpec("gemma3", n_layers=7, window=6, head_dim=32, vocab_size=96),
 }
+AMATEUR = TinySpec("llama", n_layers=1, vocab_size=96, seed=7)
 ALWAYS_SEEN = {"compared", "stop", "length", "cancelled", "cached tokens", "preempted", "saved"}
 SEEN_IN_LONG_RUNS = ALWAYS_SEEN | {
     *(
@@ -36,6 +37,7 @@ SEEN_IN_LONG_RUNS = ALWAYS_SEEN | {
         "ScriptedSearch",
         "error",
         "loop",
+        "guided",
         "deadline",
         "refused",
         "loaded",
@@ -67,16 +69,20 @@ def test_a_request_on_the_toy_runner_is_answered_as_if_alone():
         def runner(n_pages):
             return ToyRunner(n_pages=n_pages or 512, page_size=page_size)
 
-        return Machine(rng, runner, LETTERS, sizes, int(rng.integers(40, 180)) // page_size, limits_of(rng))
+        def amateur(n_pages):
+            return ToyAmateur(n_pages=n_pages or 512, page_size=page_size)
+
+        n_pages = int(rng.integers(40, 180)) // page_size
+        return Machine(rng, runner, LETTERS, sizes, n_pages, limits_of(rng), amateur)
 
     seen = run_machines(range(40), N_STEPS or 1200, make)
-    assert seen.keys() >= SEEN_IN_LONG_RUNS
+    assert seen.keys() >= SEEN_IN_LONG_RUNS | {"contrasted"}
 
 
 @pytest.mark.parametrize("model", TINY)
 @pytest.mark.parametrize("name", list(RUNNERS)[:2])  # the reference, and the native one on this machine
 def test_a_request_on_a_tiny_model_is_answered_as_if_alone(name, model):
-    source = tiny_source(TINY[model])
+    source, small = tiny_source(TINY[model]), tiny_source(AMATEUR)
     page_size = 4 if name == "reference" else 16
     sizes = Sizes(PIECES.vocab_size, n_prompt=6 * page_size, n_new=10)
 
@@ -86,7 +92,10 @@ def test_a_request_on_a_tiny_model_is_answered_as_if_alone(name, model):
         def runner(n_pages):
             return RUNNERS[name](source, n_pages=n_pages or 64, page_size=page_size)
 
-        return Machine(rng, runner, PIECES, sizes, n_pages, limits_of(rng))
+        def amateur(n_pages):
+            return RUNNERS[name](small, n_pages=n_pages or 64, page_size=page_size)
+
+        return Machine(rng, runner, PIECES, sizes, n_pages, limits_of(rng), amateur)
 
     seen = run_machines(range(10 if N_STEPS else 2), N_STEPS or 40, make)
     expected = SEEN_IN_LONG_RUNS - {"refused"} if N_STEPS >= 10_000 else {"compared", "length"}

@@ -10,7 +10,7 @@ import dataclasses
 from types import SimpleNamespace
 
 import pytest
-from toy_engine import LETTERS, Told, drain
+from toy_engine import LETTERS, Told, ToyAmateur, drain
 
 from unspool.engine.engine import Engine
 from unspool.errors import BadRequest
@@ -73,6 +73,11 @@ CASES = [
     case("logit_bias", {}, {3: 5.0}),
     case("logit_bias", {}, {"ab": False}),
     case("logit_bias", {"a": 3.0}, {"a": -3.0}),
+    case("guidance_scale", 1, 3),
+    case("negative_prompt", None, "ba", guidance_scale=2),
+    case("negative_prompt", (1, 2), (3, 4), guidance_scale=2),
+    case("contrast_beta", 0, 2),
+    case("contrast_alpha", 0, 0.8, contrast_beta=0.5),
     case("min_tokens", 0, 20, ignore_eos=False, logit_bias={0: 10}),
     case("min_tokens", 0, 20, stop=("a", "b", " ", "\n")),
     case("order", "unspool", ("top_p", "temperature"), temperature=3, top_p=0.6),
@@ -116,7 +121,7 @@ def outcomes(params):
             clock.now_s += 1
             return super().forward(plan)
 
-    engine = Engine(Runner(n_pages=64), LETTERS, clock=lambda: clock.now_s)
+    engine = Engine(Runner(n_pages=64), LETTERS, clock=lambda: clock.now_s, amateur=ToyAmateur(n_pages=64))
     told = {engine.add(Request(prompt, params, TEMPLATE)): Told() for prompt in PROMPTS}
     events = {request_id: [] for request_id in told}
     step = engine.step

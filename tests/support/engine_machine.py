@@ -10,7 +10,7 @@ from machine_requests import Sizes, random_request
 
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
-from unspool.errors import CapacityError
+from unspool.errors import BadRequest, CapacityError
 from unspool.types import Event, Request
 
 
@@ -90,13 +90,26 @@ class Flaky:
 
 
 class Machine:
-    """Draws from `rng` what to do next. `make_runner(n_pages)` makes one that holds that many."""
+    """Draws from `rng` what to do next. `make_runner(n_pages)` makes one that holds that many, and so does
+    `make_amateur` for the second model; without it no request contrasts."""
 
-    def __init__(self, rng, make_runner, vocabulary, sizes: Sizes, n_pages: int, limits: Limits) -> None:
+    def __init__(
+        self, rng, make_runner, vocabulary, sizes: Sizes, n_pages: int, limits: Limits, make_amateur=None
+    ) -> None:
         self.rng, self.sizes = rng, sizes
         self.runner = Flaky(make_runner(n_pages))
-        self.engine = Engine(self.runner, vocabulary, limits=limits, clock=lambda: self.runner.now_s)
-        self._make_alone = lambda: Engine(make_runner(None), vocabulary, clock=lambda: 0.0)
+        self.amateur = None if make_amateur is None else Flaky(make_amateur(n_pages))
+        self.engine = Engine(
+            *(self.runner, vocabulary),
+            limits=limits,
+            clock=lambda: self.runner.now_s,
+            amateur=self.amateur,
+        )
+        self._make_alone = lambda: Engine(
+            *(make_runner(None), vocabulary),
+            clock=lambda: 0.0,
+            amateur=None if make_amateur is None else make_amateur(None),
+        )
         self.in_flight: dict[int, Asked] = {}
         self.ended: list[Asked] = []
         self.texts: list[list[int]] = []
@@ -113,7 +126,7 @@ class Machine:
         while self.n_steps < n_steps:
             actions[self.rng.integers(len(actions))]()
             self.engine.check()
-        self.runner.fails = None
+        self.be_sound()
         for request_id in self.in_flight:
             self.engine.resume(request_id)
         n_left = 100_000
@@ -126,10 +139,14 @@ class Machine:
     def add(self) -> None:
         if len(self.in_flight) > 12:
             return
-        request = random_request(self.rng, self.sizes, self.prompt())
+        request = random_request(self.rng, self.sizes, self.prompt(), self.amateur is not None)
         try:
             self.in_flight[self.engine.add(request)] = Asked(request)
         except CapacityError:
+            self.seen["refused"] += 1
+        except BadRequest as error:
+            if error.code != "bad_n":  # more rows than a step has
+                raise
             self.seen["refused"] += 1
 
     def prompt(self) -> tuple[int, ...]:
@@ -143,18 +160,28 @@ class Machine:
         return tuple(ids)
 
     def step(self) -> None:
-        was_told_to_fail = self.runner.fails
+        was_told_to_fail = next((each.fails for each in self.runners if each.fails), None)
         self.n_steps += not self.engine.is_resting
         try:
             self.hear(self.engine.step())
         except ZeroDivisionError:
             self.seen[f"failed {was_told_to_fail}"] += 1
-        if self.runner.fails == "copy":  # no copy was due
-            self.runner.fails = None
+        if any(each.fails == "copy" for each in self.runners):  # no copy was due
+            self.be_sound()
+
+    @property
+    def runners(self) -> list[Flaky]:
+        return [each for each in (self.runner, self.amateur) if each is not None]
 
     def fail(self) -> None:
         """The next pass fails; the step after it does the same again."""
-        self.runner.fails = str(self.rng.choice(["before", "after", "copy"]))
+        self.be_sound()
+        which = self.runners[self.rng.integers(len(self.runners))]
+        which.fails = str(self.rng.choice(["before", "after", "copy"]))
+
+    def be_sound(self) -> None:
+        for each in self.runners:
+            each.fails = None
 
     def wait(self) -> None:
         self.runner.now_s += float(self.rng.integers(4))
@@ -235,6 +262,8 @@ class Machine:
             asked = self.in_flight.pop(request_id)
             self.ended.append(asked)
             self.seen[type(asked.request.search).__name__] += 1
+            self.seen["guided"] += asked.request.params.guidance_scale != 1
+            self.seen["contrasted"] += asked.request.params.contrast_beta > 0
             self.texts += [list(asked.request.prompt_ids + a.token_ids) for a in asked.answers.values()]
             del self.texts[:-40]
 

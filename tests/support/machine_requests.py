@@ -116,8 +116,26 @@ def random_params(rng: np.random.Generator, sizes: Sizes, kinds=KINDS) -> Decodi
     )
 
 
-def random_request(rng: np.random.Generator, sizes: Sizes, prompt: tuple[int, ...]) -> Request:
-    """A request: samples, a beam or a scripted search."""
+def random_companions(rng: np.random.Generator, sizes: Sizes, has_amateur: bool) -> dict:
+    """Parameters that have a second opinion on each token, or none."""
+    kind = {}
+    if rng.random() < 0.25:
+        kind["guidance_scale"] = float(rng.choice([0, 0.5, 1.5, 3]))
+        if rng.random() < 0.6:
+            n_tokens = int(rng.integers(1, sizes.n_prompt + 1))
+            kind["negative_prompt"] = rng.integers(1, sizes.n_vocab, n_tokens).tolist()
+    if has_amateur and rng.random() < 0.25:
+        kind |= {
+            "contrast_beta": float(rng.choice([0.5, 2])),
+            "contrast_alpha": float(rng.choice([0, 0.1, 0.5])),
+        }
+    return kind
+
+
+def random_request(
+    rng: np.random.Generator, sizes: Sizes, prompt: tuple[int, ...], has_amateur: bool = False
+) -> Request:
+    """A request: samples, a beam or a scripted search; often guided, and contrasted where that can be."""
     lot, n = rng.random(), int(rng.choice([1, 1, 1, 2, 3]))
     search: ScriptedSearch | Beam | None = None
     params = random_params(rng, sizes)
@@ -127,6 +145,7 @@ def random_request(rng: np.random.Generator, sizes: Sizes, prompt: tuple[int, ..
         stopping = (True, False, "never", "exact")[rng.integers(4)]
         search = Beam(width=n + 1, n_best=int(rng.integers(1, n + 2)), early_stopping=stopping)
         params = random_params(rng, sizes, PENALTIES)
+    params = params.replace(**random_companions(rng, sizes, has_amateur))
     return Request(
         prompt,
         params,

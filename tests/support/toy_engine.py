@@ -46,6 +46,13 @@ class ToyVocabulary:
 LETTERS = ToyVocabulary([b"</s>", b"a", b"b", b"ab", b" ", b"\xe4\xb8", b"\x96", b"\n"], ends=(0,))
 
 
+class ToyAmateur(ToyRunner):
+    """Another model of the same tokens: what it says of a text has nothing to do with what the toy says."""
+
+    def logits_of(self, token_ids):
+        return super().logits_of([*token_ids, -1])
+
+
 @dataclass
 class Told:
     """What the events of one request add up to."""
@@ -69,11 +76,17 @@ class Told:
 
 
 def make_engine(
-    *, n_rows: int = 512, n_tasks: int = 64, logits_bytes: int = 32 << 20, vocabulary=LETTERS, **runner
+    *,
+    n_rows: int = 512,
+    n_tasks: int = 64,
+    logits_bytes: int = 32 << 20,
+    vocabulary=LETTERS,
+    amateur=None,
+    **runner,
 ) -> Engine:
     limits = Limits(n_rows=n_rows, n_tasks=min(n_tasks, n_rows), logits_bytes=logits_bytes)
     runner = ToyRunner(**{"vocab_size": vocabulary.vocab_size, **runner})
-    return Engine(runner, vocabulary, limits=limits)
+    return Engine(runner, vocabulary, limits=limits, amateur=amateur)
 
 
 def run(engine: Engine, prompts_and_params) -> list[Told]:

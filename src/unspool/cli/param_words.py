@@ -21,6 +21,7 @@ METAVARS: Final[Mapping[str, str]] = {  # where the kind of value does not say e
     "order": "NAME|A,B,...",
     "logit_bias": "TOKEN=VALUE",
     "max_tokens": "N|none",
+    "negative_prompt": "TEXT|[IDS]",
 }
 
 

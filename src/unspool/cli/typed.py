@@ -23,7 +23,7 @@ _YES_NO: Final = {"true": True, "yes": True, "on": True, "false": False, "no": F
 def read_value(name: str, text: str) -> Any:
     """One value as typed after /set NAME or --set NAME=. Lists may be JSON; `none` is no value."""
     text = checked(text, name)
-    if name in TEXTS:
+    if name in TEXTS or name == "negative_prompt":
         # `/set stop 5` and `/set stop none` mean those texts; only a list or a quoted string is taken apart.
         value = _json(text)
         return value if isinstance(value, (list, str)) else text

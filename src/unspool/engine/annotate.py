@@ -13,6 +13,7 @@ from unspool.engine.detokenize import Vocabulary
 from unspool.engine.share import Share
 from unspool.engine.task import Task
 from unspool.logits.logprobs import choice_logprobs, prompt_logprobs
+from unspool.logits.pipeline import Passed
 from unspool.logits.tracing import trace_of
 from unspool.types import F32, Chosen, Complete, Extend, Fork, Move, Processed, Row, Spell, TokenLogprobs
 
@@ -30,21 +31,27 @@ def annotate(
     processed: Sequence[Processed],
     moves: Sequence[Move],
     vocabulary: Vocabulary,
+    before: Sequence[Sequence[Passed]],
 ) -> tuple[Move, ...]:
-    """The moves, with what the request wants to know about the token of each row of logits (R, V)."""
+    """The moves, with what the request wants to know about the token of each row of logits (R, V).
+
+    `before` is, for each row, what was done to it before the pipeline got it.
+    """
+
+    def noting(chosen: Chosen, i: int) -> Chosen:
+        return _note(chosen, rows[i], logits[i], processed[i], before[i], vocabulary)
+
     row_of = {row.branch: i for i, row in enumerate(rows)}
     noted: list[Move] = []
     for move in moves:
         if isinstance(move, Fork) and move.branch in row_of:
             row_of[move.child] = row_of[move.branch]
         if isinstance(move, Complete):
-            i = row_of[move.branch]
-            noted.append(replace(move, token=_note(move.token, rows[i], logits[i], processed[i], vocabulary)))
+            noted.append(replace(move, token=noting(move.token, row_of[move.branch])))
             continue
         if isinstance(move, Extend) and move.tokens and move.branch in row_of:
             i = row_of.pop(move.branch)  # the tokens after the first have no row in this step
-            first = _note(move.tokens[0], rows[i], logits[i], processed[i], vocabulary)
-            move = Extend(move.branch, (first, *move.tokens[1:]))
+            move = Extend(move.branch, (noting(move.tokens[0], i), *move.tokens[1:]))
         noted.append(move)
     return tuple(noted)
 
@@ -61,7 +68,14 @@ def score_prompt(share: Share, logits: F32, vocabulary: Vocabulary) -> list[Toke
     return [prompt_logprobs(z, i, k, spell) for z, i in zip(logits, following, strict=False)]
 
 
-def _note(chosen: Chosen, row: Row, z: F32, processed: Processed, vocabulary: Vocabulary) -> Chosen:
+def _note(
+    chosen: Chosen,
+    row: Row,
+    z: F32,
+    processed: Processed,
+    before: Sequence[Passed],
+    vocabulary: Vocabulary,
+) -> Chosen:
     candidates, params = processed.candidates, row.params
     assert candidates is not None, "a row that reports wants its candidates"
     spell = _spell(vocabulary)
@@ -69,7 +83,7 @@ def _note(chosen: Chosen, row: Row, z: F32, processed: Processed, vocabulary: Vo
         found = choice_logprobs(z, candidates, chosen.token_id, params.logprobs, spell)
         chosen = replace(chosen, logprobs=found)
     if params.trace and chosen.trace is None:
-        chosen = replace(chosen, trace=trace_of(z, row, candidates, chosen.token_id, spell))
+        chosen = replace(chosen, trace=trace_of(z, row, candidates, chosen.token_id, spell, before))
     return chosen
 
 

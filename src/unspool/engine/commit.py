@@ -15,6 +15,7 @@ from unspool.engine import holding, ranked
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.news import event_of, usage_of
 from unspool.engine.storage import Storage
+from unspool.engine.strand import Strand
 from unspool.engine.task import Branch, Phase, Task
 from unspool.engine.transcript import StopRules, Transcript
 from unspool.errors import UnspoolError
@@ -39,9 +40,18 @@ def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
     params, prompt_ids = task.request.params, task.request.prompt_ids
     transcript = Transcript(StopRules.of(params, task.rules), vocabulary)
     history = History(params, task.rules, prompt_ids)
-    table = PageTable(storage.pool, storage.page_size)
     first = task.first_branches[0]
-    task.branches[first] = Branch(first, list(prompt_ids), table, transcript, history)
+
+    def strand(token_ids: Sequence[int]) -> dict[str, Any]:
+        return {"token_ids": list(token_ids), "table": PageTable(storage.pool, storage.page_size)}
+
+    task.branches[first] = Branch(
+        branch_id=first,
+        **strand(prompt_ids),
+        transcript=transcript,
+        history=history,
+        companions=tuple(Strand(**strand(companion.prompt_ids)) for companion in task.companions),
+    )
 
 
 def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
@@ -52,7 +62,8 @@ def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
 def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) -> list[Event]:
     """Make a search's moves, in order; the news of every branch that grew or ended."""
     if not task.has_output:
-        task.move_to(Phase.DECODE)
+        if task.phase is not Phase.DECODE:
+            task.move_to(Phase.DECODE)
         task.has_output = True
         task.clock.first_token = now
     task.search_state = advance.state
@@ -106,7 +117,11 @@ def _plant_answers(task: Task, storage: Storage) -> None:
     for branch_id in range(first + 1, first + task.search.n_answers):
         table = PageTable(storage.pool, storage.page_size)
         task.branches[branch_id] = Branch(
-            branch_id, told.token_ids.copy(), table, told.transcript.fork(), told.history.fork()
+            branch_id=branch_id,
+            token_ids=told.token_ids.copy(),
+            table=table,
+            transcript=told.transcript.fork(),
+            history=told.history.fork(),
         )
 
 
@@ -115,6 +130,8 @@ def _extend(
 ) -> list[Event]:
     for chosen in tokens:
         branch.token_ids.append(chosen.token_id)
+        for strand in branch.companions:
+            strand.token_ids.append(chosen.token_id)
         branch.history.accept(chosen.token_id, chosen.observed)
         branch.notes.accept(chosen)
         branch.gaps.accept(now)
@@ -136,16 +153,23 @@ def _fork(task: Task, branch: Branch, child_id: int, storage: Storage) -> None:
     table, copy = branch.table.fork(branch.n_cached)
     if copy is not None:
         storage.runner.copy_page(*copy)
+    companions = []
+    for i, strand in enumerate(branch.companions):
+        forked, copy = strand.fork()
+        if copy is not None:
+            storage.runners[task.model_of(i)].copy_page(*copy)
+        companions.append(forked)
     task.branches[child_id] = Branch(
-        child_id,
-        branch.token_ids.copy(),
-        table,
-        branch.transcript.fork(),
-        branch.history.fork(),
-        branch.notes.fork(),
-        branch.gaps.fork(),
-        branch.n_cached,
-        branch.n_read,
+        branch_id=child_id,
+        token_ids=branch.token_ids.copy(),
+        table=table,
+        transcript=branch.transcript.fork(),
+        history=branch.history.fork(),
+        notes=branch.notes.fork(),
+        gaps=branch.gaps.fork(),
+        n_cached=branch.n_cached,
+        n_read=branch.n_read,
+        companions=tuple(companions),
     )
 
 

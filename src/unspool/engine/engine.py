@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from unspool.engine import commit
+from unspool.engine.companion import OWN_MODEL, companions_of
 from unspool.engine.deadlines import Deadlines
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.limits import Limits
@@ -42,19 +43,24 @@ class Engine:
         limits: Limits | None = None,
         prefix_cache: bool = True,
         clock: Callable[[], float] = perf_counter,
+        amateur: Runner | None = None,
     ) -> None:
-        """`prefix_cache` keeps the pages of texts that have ended for those that begin alike.
+        """`amateur` is a second model for requests that contrast with one; it has as many pages of the same
+        size, and the same tokens.
+        `prefix_cache` keeps the pages of texts that have ended for those that begin alike.
         `clock` tells seconds; times and deadlines are read from it."""
         if context_length is not None:
             check_context(context_length, runner.context_length)
         if limits is not None and not isinstance(limits, Limits):
             raise BadRequest(f"limits must be Limits, got {limits!r}", code="bad_limits")
+        self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
+        if amateur is not None:
+            self._check_amateur(runner, amateur)
         self.runner = runner
         self.vocabulary = vocabulary
         self.context_length = runner.context_length if context_length is None else context_length
-        self.storage = Storage.of(runner, clock)
+        self.storage = Storage.of(runner, clock, () if amateur is None else (amateur,))
         self._prefix_cache = prefix_cache
-        self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
         self._scheduler = Scheduler(self.storage, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
         self.sessions = Sessions(
@@ -94,15 +100,15 @@ class Engine:
         """
         self._require_open()
         self._check_prompt(request)
-        n_prompt = len(request.prompt_ids)
-        n_room = self.context_length - n_prompt
-        if n_room < 1:
-            raise ContextOverflow(
-                f"the prompt has {n_prompt} tokens and the context {self.context_length}, of which at least "
-                "one is for the answer; shorten the prompt, or raise context_length (--context) if the model "
-                "has room"
-            )
         params = request.params
+        models = self.storage.runners
+        companions = companions_of(request, self.vocabulary, self._n_vocab, len(models))
+        n_prompt = len(request.prompt_ids)
+        n_room = self._room_after("the prompt", n_prompt, self.context_length)
+        for each in companions:
+            what = "the negative prompt" if each.model == OWN_MODEL else "for the amateur the prompt"
+            n_context = min(self.context_length, models[each.model].context_length)
+            n_room = min(n_room, self._room_after(what, len(each.prompt_ids), n_context))
         rules = rules_of(
             params,
             self.vocabulary,
@@ -111,8 +117,11 @@ class Engine:
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
         search = self._search_of(request)
-        self._check_n(request.n, search)
-        n_pages_min, n_pages_max = self._pages_of(n_prompt, n_new_max, search.max_branches)
+        self._check_n(request.n, search, len(companions))
+        n_pages_min = n_pages_max = 0
+        for n_tokens in (n_prompt, *(len(each.prompt_ids) for each in companions)):
+            shared, unshared = self._pages_of(n_tokens, n_new_max, search.max_branches)
+            n_pages_min, n_pages_max = n_pages_min + shared, n_pages_max + unshared
         if n_pages_min > self.pool.n_pages:
             raise CapacityError(
                 f"the request may need {n_pages_min * self.runner.page_size} tokens and the KV cache holds "
@@ -125,7 +134,9 @@ class Engine:
         is_shared = self._prefix_cache and request.use_cache
         salt: Owner = ("shared", request.salt) if is_shared else ("own", request_id)
         task = Task(
-            request_id, request, rules, seed, search, n_new_max, n_pages_max, salt, clock, request.priority
+            *(request_id, request, rules, seed, search, n_new_max, n_pages_max, salt, clock),
+            companions=companions,
+            priority=request.priority,
         )
         commit.plant(task, self.storage, self.vocabulary)
         self._tasks[request_id] = task
@@ -210,14 +221,16 @@ class Engine:
     def check(self) -> None:
         """Assert that free, cached and live pages add up, and that each branch's tokens have theirs."""
         branches = [branch for task in self._tasks.values() for branch in task.branches.values()]
-        self.pool.check((branch.table.pages.tolist() for branch in branches), self.storage.tree.pages())
+        strands = [strand for branch in branches for strand in branch.strands]
+        self.pool.check((strand.table.pages.tolist() for strand in strands), self.storage.tree.pages())
         self.storage.tree.check()
-        for branch in branches:
-            assert branch.n_cached <= min(branch.table.n_tokens, len(branch.token_ids)), (
+        for strand in strands:
+            assert strand.n_cached <= min(strand.table.n_tokens, len(strand.token_ids)), (
                 "cached without a page"
             )
         for task in self._tasks.values():
-            held = len({page for branch in task.branches.values() for page in branch.table.pages.tolist()})
+            tables = (s.table for branch in task.branches.values() for s in branch.strands)
+            held = len({page for table in tables for page in table.pages.tolist()})
             assert held <= task.n_pages_max, (
                 f"request {task.request_id} holds {held} pages, {task.n_pages_max} at most were expected"
             )
@@ -230,7 +243,12 @@ class Engine:
         for request_id in list(self._tasks):
             self.cancel(request_id)
         self._is_closed = True
-        self.runner.close()
+        self.close_runners()
+
+    def close_runners(self) -> None:
+        """Free what the models hold; idempotent, and whatever state the engine is in."""
+        for runner in self.storage.runners:
+            runner.close()
 
     def _search_of(self, request: Request) -> Search:
         """The search that was asked for, or sampling of as many answers as were asked for."""
@@ -259,15 +277,42 @@ class Engine:
         n_each = pages_for(n_prompt + n_new_max - 1, page_size)
         return n_shared + n_branches * (n_each - n_shared), n_branches * n_each
 
-    def _check_n(self, n: int, search: Search) -> None:
+    def _check_n(self, n: int, search: Search, n_companions: int) -> None:
         n_rows = self._scheduler.limits.n_rows
         if type(n) is not int or n < 1:
             raise BadRequest(f"n must be a whole number, at least 1, got {n!r}", code="bad_n")
-        if search.max_branches > n_rows:
+        if search.max_branches * (1 + n_companions) > n_rows:
+            each = "a row" if not n_companions else f"{1 + n_companions} rows, guided or contrasted as it is,"
             raise BadRequest(
-                f"{type(search).__name__} may have {search.max_branches} branches at once, each needs a row "
+                f"{type(search).__name__} may have {search.max_branches} branches at once, each needs {each} "
                 f"of the step, and a step has {n_rows}; ask for fewer, or give more n_rows",
                 code="bad_n",
+            )
+
+    def _room_after(self, what: str, n_tokens: int, n_context: int) -> int:
+        """Tokens that an answer may have after so many; at least one."""
+        if n_tokens >= n_context:
+            raise ContextOverflow(
+                f"{what} has {n_tokens} tokens and the context {n_context}, of which at least "
+                "one is for the answer; shorten the prompt, or raise context_length (--context) if the model "
+                "has room"
+            )
+        return n_context - n_tokens
+
+    def _check_amateur(self, runner: Runner, amateur: Runner) -> None:
+        """Raise BadRequest for a second model that cannot read the same texts on the same pages."""
+        own, its = (runner.n_pages, runner.page_size), (amateur.n_pages, amateur.page_size)
+        if its != own:
+            raise BadRequest(
+                f"the amateur has {its[0]} pages of {its[1]} tokens and the model {own[0]} of {own[1]}; give "
+                "both runners the same",
+                code="bad_amateur",
+            )
+        if amateur.vocab_size < self._n_vocab:
+            raise BadRequest(
+                f"the amateur has {amateur.vocab_size} tokens and the model {self._n_vocab}; both must have "
+                "the same tokens, as models of one family do",
+                code="bad_amateur",
             )
 
     def _check_prompt(self, request: Request) -> None:

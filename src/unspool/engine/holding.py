@@ -9,27 +9,28 @@ from collections.abc import Callable, Hashable, Sequence
 
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
+from unspool.engine.strand import Strand
 from unspool.engine.task import Branch, Phase, Task
 from unspool.kv.prefix_tree import Match
 from unspool.kv.table import PageTable
 
 
-def adopt(task: Task, branch: Branch, match: Match, storage: Storage, n_spare: int) -> int:
-    """Give a branch the pages of a match, as far as they take no more than n_spare pages from others.
+def adopt(share: Share, match: Match, storage: Storage, n_spare: int) -> int:
+    """Give a strand the pages of a match, as far as they take no more than n_spare pages from others.
     Returns how many they take."""
-    n_available = storage.pool.n_available
-    n_cached, copy = branch.table.adopt(_affordable(match, storage, n_spare))
+    strand, n_available = share.strand, storage.pool.n_available
+    n_cached, copy = strand.table.adopt(_affordable(match, storage, n_spare))
     if copy is not None:
         try:
-            storage.runner.copy_page(*copy)
+            storage.runners[share.model].copy_page(*copy)
         except BaseException:
-            branch.table.release()  # or the next try would take what is in the page for a copy
+            strand.table.release()  # or the next try would take what is in the page for a copy
             raise
-    branch.n_cached = n_cached
-    if branch.n_read == 0:
-        task.n_prompt_cached = branch.n_cached
-    branch.n_read = max(branch.n_read, branch.n_cached)
-    storage.journal.tokens_found += branch.n_cached
+    strand.n_cached = n_cached
+    if strand.n_read == 0 and share.companion is None:
+        share.task.n_prompt_cached = n_cached
+    strand.n_read = max(strand.n_read, n_cached)
+    storage.journal.tokens_found += n_cached
     return n_available - storage.pool.n_available
 
 
@@ -68,7 +69,7 @@ def reserve(shares: Sequence[Share], storage: Storage) -> None:
     """Before the forward pass: pages for all its rows."""
     now = storage.journal.clock()
     for share in shares:
-        share.branch.table.grow(share.branch.n_cached + share.n_rows)
+        share.strand.table.grow(share.strand.n_cached + share.n_rows)
         if share.task.clock.started is None:
             share.task.clock.started = now
             storage.journal.started(share.task, now)
@@ -77,33 +78,35 @@ def reserve(shares: Sequence[Share], storage: Storage) -> None:
 def record(shares: Sequence[Share], storage: Storage) -> None:
     """After the forward pass: its rows are in the cache, and whole pages of prompts in the prefix tree."""
     for share in shares:
-        task, branch = share.task, share.branch
-        branch.n_cached += share.n_rows
+        task, strand = share.task, share.strand
+        strand.n_cached += share.n_rows
         if share.is_prompt:
-            n_new = min(max(branch.n_cached - branch.n_read, 0), share.n_rows)
+            n_new = min(max(strand.n_cached - strand.n_read, 0), share.n_rows)
             task.n_reread += share.n_rows - n_new
             storage.journal.tokens_read += n_new
             storage.journal.tokens_reread += share.n_rows - n_new
-            n_whole = branch.n_cached - branch.n_cached % storage.page_size
-            branch.in_tree, others = storage.tree.insert(
-                branch.token_ids, n_whole, branch.table.pages.tolist(), task.salt, branch.in_tree
+            n_whole = strand.n_cached - strand.n_cached % storage.page_size
+            owner = task.owner_of(share.companion)
+            strand.in_tree, others = storage.tree.insert(
+                strand.token_ids, n_whole, strand.table.pages.tolist(), owner, strand.in_tree
             )
             for index, page in others:  # read twice at once: promise 1 makes the pages equal
-                branch.table.replace(index, page)
-        branch.n_read = max(branch.n_read, branch.n_cached)
+                strand.table.replace(index, page)
+        strand.n_read = max(strand.n_read, strand.n_cached)
         resume(task)
 
 
 def resume(task: Task) -> None:
-    """A task that was put back decodes again when all its branches have but one token to feed."""
-    is_resuming = task.phase is Phase.PREFILL and task.has_output
-    if is_resuming and all(branch.n_to_feed == 1 for branch in task.branches.values()):
-        task.move_to(Phase.DECODE)
+    """A task that was put back, or has companions, decodes when all its strands have one token to feed."""
+    if task.phase is Phase.PREFILL and task.leaves_last:
+        strands = (strand for branch in task.branches.values() for strand in branch.strands)
+        if all(strand.n_to_feed == 1 for strand in strands):
+            task.move_to(Phase.DECODE)
 
 
 def preempt(task: Task, storage: Storage) -> None:
     """Put a task back for want of pages."""
-    n_dropped = sum(branch.n_cached for branch in task.branches.values())
+    n_dropped = task.n_tokens_cached
     put_back(task, storage)
     task.n_preempted += 1
     storage.journal.preempted(task, n_dropped)
@@ -113,7 +116,8 @@ def put_back(task: Task, storage: Storage) -> None:
     """Take a task's pages from it; it may find them again in the prefix tree."""
     for branch in task.branches.values():
         _leave(task, branch, storage)
-        branch.n_cached = 0
+        for strand in branch.strands:
+            strand.n_cached = 0
     if not task.has_output:
         task.prompt_logprobs = []
     task.move_to(Phase.WAITING)
@@ -124,12 +128,19 @@ def remove(task: Task, branch: Branch, storage: Storage) -> None:
         del task.branches[branch.branch_id]
         _leave(task, branch, storage)
     if not task.branches and task.is_private:
-        storage.tree.forget(task.salt)
+        for companion in (None, *range(len(task.companions))):
+            storage.tree.forget(task.owner_of(companion))
 
 
 def _leave(task: Task, branch: Branch, storage: Storage) -> None:
-    """Give up a branch's pages; the prefix tree keeps them for who has the same text."""
-    pages = branch.table.pages.tolist()
-    storage.tree.insert(branch.token_ids, branch.n_cached, pages, task.salt, branch.in_tree)
-    branch.table.release()
-    branch.in_tree = None
+    """Give up a branch's pages and its companions'; the tree keeps them for who has the same text."""
+    _leave_strand(branch, task.salt, storage)
+    for i, strand in enumerate(branch.companions):
+        _leave_strand(strand, task.owner_of(i), storage)
+
+
+def _leave_strand(strand: Strand, owner: Hashable, storage: Storage) -> None:
+    pages = strand.table.pages.tolist()
+    storage.tree.insert(strand.token_ids, strand.n_cached, pages, owner, strand.in_tree)
+    strand.table.release()
+    strand.in_tree = None

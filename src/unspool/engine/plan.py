@@ -20,12 +20,12 @@ def build_plan(shares: Sequence[Share]) -> Plan:
     page_start = [0]
     logits_rows: list[int] = []
     for share in shares:
-        branch = share.branch
-        end = branch.n_cached + share.n_rows
-        token_ids += branch.token_ids[branch.n_cached : end]
+        strand = share.strand
+        end = strand.n_cached + share.n_rows
+        token_ids += strand.token_ids[strand.n_cached : end]
         seq_start.append(len(token_ids))
-        n_past.append(branch.n_cached)
-        pages = branch.table.pages[: pages_for(end, branch.table.page_size)]
+        n_past.append(strand.n_cached)
+        pages = strand.table.pages[: pages_for(end, strand.table.page_size)]
         tables.append(pages)
         page_start.append(page_start[-1] + len(pages))
         logits_rows += range(len(token_ids) - share.n_logits, len(token_ids))

@@ -15,7 +15,7 @@ from itertools import groupby
 from unspool.engine import holding
 from unspool.engine.share import Share, n_missing
 from unspool.engine.storage import Storage
-from unspool.engine.task import Branch, Task
+from unspool.engine.task import Task
 
 
 class Dealer:
@@ -34,9 +34,12 @@ class Dealer:
         shares: list[Share] = []
         for _, equals in groupby(tasks, key=lambda task: task.priority):
             parts = [
-                Share(task, branch, 0, is_prompt=True) for task in equals for branch in task.branches.values()
+                Share(task, branch, 0, is_prompt=True, companion=companion)
+                for task in equals
+                for branch in task.branches.values()
+                for companion in (None, *range(len(task.companions)))
             ]
-            self._being_read += [part for part in parts if part.branch.has_begun]
+            self._being_read += [part for part in parts if part.strand.has_begun]
             shares += self._deal_to_equals([part for part in parts if _n_left(part) > 0])
             if self._n_rows <= 0:
                 break
@@ -57,16 +60,15 @@ class Dealer:
         return shares
 
     def _read(self, part: Share, n_most: int) -> list[Share]:
-        """At most n_most rows for a branch, or nothing."""
-        task, branch = part.task, part.branch
+        """At most n_most rows for a strand, or nothing."""
         if n_most <= 0:
             return []
-        if not branch.has_begun:
-            if task.may_match:
-                match = self._storage.match(task, branch)
-                if self._is_behind(task, branch, match.n_tokens):
+        if not part.strand.has_begun:
+            if part.task.may_match:
+                match = self._storage.match(part.task, part.strand, part.companion)
+                if self._is_behind(part, match.n_tokens):
                     return []
-                self._n_spare -= holding.adopt(task, branch, match, self._storage, self._n_spare)
+                self._n_spare -= holding.adopt(part, match, self._storage, self._n_spare)
             self._being_read.append(part)
         share = self._fitting(part, n_most)
         self._take(share, 1)
@@ -81,7 +83,7 @@ class Dealer:
 
     def _fitting(self, part: Share, n_most: int) -> Share:
         page_size = self._storage.page_size
-        n_room = (len(part.branch.table.pages) + self._n_spare) * page_size - part.branch.n_cached
+        n_room = (len(part.strand.table.pages) + self._n_spare) * page_size - part.strand.n_cached
         n_rows = min(n_most, _n_left(part), n_room)
         if part.scores_prompt:
             n_rows = min(n_rows, self._n_scored_rows)
@@ -95,25 +97,26 @@ class Dealer:
         self._n_spare -= sign * n_missing([share], self._storage.page_size)
         self._n_scored_rows -= sign * share.n_rows * share.scores_prompt
 
-    def _is_behind(self, task: Task, branch: Branch, n_known: int) -> bool:
+    def _is_behind(self, part: Share, n_known: int) -> bool:
         """Whether the next page of this text is one that another, which is being read, will have first."""
         page_size = self._storage.page_size
         first = n_known - n_known % page_size
         end = first + page_size
-        if end >= len(branch.token_ids):
+        token_ids, owner = part.strand.token_ids, part.task.owner_of(part.companion)
+        if end >= len(token_ids):
             return False
         for other in self._being_read:
-            ids = other.branch.token_ids
+            ids = other.strand.token_ids
             if (
-                other.task.salt == task.salt
-                and other.branch.n_cached < end <= len(ids) - other.task.has_output
-                and ids[first:end] == branch.token_ids[first:end]
-                and ids[:first] == branch.token_ids[:first]
+                other.strand.n_cached < end <= len(ids) - other.task.leaves_last
+                and other.task.owner_of(other.companion) == owner
+                and ids[first:end] == token_ids[first:end]
+                and ids[:first] == token_ids[:first]
             ):
                 return True
         return False
 
 
 def _n_left(part: Share) -> int:
-    """Tokens still to be read; the last of a text that was read before is fed when all branches go on."""
-    return part.branch.n_to_feed - part.task.has_output
+    """Tokens still to be read; one is left where all strands are to be fed their last in one step."""
+    return part.strand.n_to_feed - part.task.leaves_last

@@ -23,13 +23,13 @@ from unspool.types import Complete, Event, FinishReason
 def complete(branch: Branch, move: Complete, now: float) -> Branch:
     """The branch and one more token, which ends its text; it has no pages and will not grow."""
     child = Branch(
-        move.child,
-        [*branch.token_ids, move.token.token_id],
-        branch.table.empty(),
-        branch.transcript.fork(),
-        branch.history.fork(),
-        branch.notes.fork(),
-        branch.gaps.fork(),
+        branch_id=move.child,
+        token_ids=[*branch.token_ids, move.token.token_id],
+        table=branch.table.empty(),
+        transcript=branch.transcript.fork(),
+        history=branch.history.fork(),
+        notes=branch.notes.fork(),
+        gaps=branch.gaps.fork(),
     )
     child.notes.accept(move.token)
     child.gaps.accept(now)

@@ -27,7 +27,7 @@ from unspool.engine import holding
 from unspool.engine.limits import Limits
 from unspool.engine.pace import Pace
 from unspool.engine.prompts import Dealer
-from unspool.engine.share import Share, n_missing
+from unspool.engine.share import Share, decoding, n_missing
 from unspool.engine.storage import Storage
 from unspool.engine.task import Phase, Task
 from unspool.kv.layout import pages_for
@@ -136,8 +136,8 @@ class Scheduler:
     def _has_room_for(self, task: Task, running: Sequence[Task], n_available: int) -> bool:
         """Whether a task can start beside those that run, with n_available pages for it and them to take."""
         limits, pool = self.limits, self._storage.pool
-        n_branches = sum(t.search.max_branches for t in running)
-        if len(running) >= limits.n_tasks or n_branches + task.search.max_branches > limits.n_rows:
+        n_rows = sum(t.n_rows_max for t in running)
+        if len(running) >= limits.n_tasks or n_rows + task.n_rows_max > limits.n_rows:
             return False
         if not running:
             return True  # alone it fits: that was checked when it came
@@ -146,7 +146,7 @@ class Scheduler:
             if n_promised + task.n_pages_max > pool.n_pages:
                 return False
         spoken_for = sum(self._n_to_begin(t) for t in running if t.phase is Phase.PREFILL)
-        n_lacking = self._n_to_begin(task) + spoken_for + n_branches - n_available
+        n_lacking = self._n_to_begin(task) + spoken_for + n_rows - n_available
         first = next(iter(task.branches.values()))
         if n_lacking <= 0:
             return True
@@ -156,20 +156,27 @@ class Scheduler:
         return n_lacking <= sum(pool.holders(page) > 0 for page in pages)
 
     def _n_to_begin(self, task: Task) -> int:
-        """Pages that its tokens so far, one more for each branch, and its first forks still need. Branches
+        """Pages that its tokens so far, one more for each strand, and its first forks still need. Branches
         that were put back find their prompt with the first of them."""
         page_size = self._storage.page_size
-        n_pages = 0 if task.has_output else task.n_forks
+        n_pages = 0 if task.has_output else task.n_forks * (1 + len(task.companions))
         for n_before, branch in enumerate(task.branches.values()):
-            n_shared = task.n_prompt // page_size if n_before and not branch.has_begun else 0
-            n_held = len(branch.table.pages)
-            n_pages += max(pages_for(len(branch.token_ids) + 1, page_size) - n_shared - n_held, 0)
+            n_new = len(branch.token_ids) - task.n_prompt
+            for strand in branch.strands:
+                n_prompt = len(strand.token_ids) - n_new
+                n_shared = n_prompt // page_size if n_before and not strand.has_begun else 0
+                n_held = len(strand.table.pages)
+                n_pages += max(pages_for(len(strand.token_ids) + 1, page_size) - n_shared - n_held, 0)
         return n_pages
 
     def _n_held_by(self, tasks: Iterable[Task]) -> int:
         """Pages that no one else holds."""
         held = Counter(
-            page for task in tasks for b in task.branches.values() for page in b.table.pages.tolist()
+            page
+            for task in tasks
+            for branch in task.branches.values()
+            for strand in branch.strands
+            for page in strand.table.pages.tolist()
         )
         return sum(self._storage.pool.holders(page) == n for page, n in held.items())
 
@@ -177,10 +184,11 @@ class Scheduler:
         """Rows for every decoding branch, after making room for them when need be, and the pages left."""
         while True:
             shares = [
-                Share(task, branch, branch.n_to_feed)
+                share
                 for task in self._running
                 if task.phase is Phase.DECODE
                 for branch in task.branches.values()
+                for share in decoding(task, branch)
             ]
             n_spare = self._storage.pool.n_available - n_missing(shares, self._storage.page_size)
             if n_spare >= 0:
@@ -207,4 +215,4 @@ def _rank(task: Task) -> tuple[int, int]:
 
 def _cost_of_loss(task: Task) -> tuple[int, int]:
     """Who is put back first: the lowest priority, and then who has least to read again."""
-    return task.priority, sum(branch.n_cached for branch in task.branches.values())
+    return task.priority, task.n_tokens_cached

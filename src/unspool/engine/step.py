@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import Any, NamedTuple
 
@@ -11,13 +11,15 @@ import numpy as np
 from unspool.engine import commit, holding
 from unspool.engine.annotate import annotate, score_prompt, wants_notes
 from unspool.engine.detokenize import Vocabulary
-from unspool.engine.plan import build_plan
+from unspool.engine.forward import forward
 from unspool.engine.search_trace import spelled
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.task import Task
 from unspool.errors import UnspoolError
 from unspool.logits import pipeline
+from unspool.logits.combination import combined
+from unspool.logits.pipeline import Passed
 from unspool.search.base import Advance
 from unspool.types import F32, Event, Processed, Row, TokenLogprobs
 
@@ -28,7 +30,7 @@ def run_step(
     vocabulary: Vocabulary,
     n_vocab: int,
 ) -> list[Event]:
-    """plan, forward, apply, advance, commit.
+    """plan, forward, combine, apply, advance, commit.
 
     Before commit the only change is that pages are held for the rows, and their values in the cache are
     those a second try would write again: whatever is raised by then, the step can be run once more.
@@ -37,16 +39,14 @@ def run_step(
     vocabulary, and the logits of the padding are not looked at.
     """
     holding.reserve(shares, storage)
-    plan = build_plan(shares)
     storage.journal.lap()
-    logits = storage.runner.forward(plan)  # (W, V) f32, the last `n_logits` rows of each share in turn
-    if n_vocab < logits.shape[1]:
-        logits = logits[:, :n_vocab]
+    logits = forward(shares, storage, n_vocab)  # (W, V) f32, the last `n_logits` rows of each share in turn
     storage.journal.lap()
-    asking = [share for share in shares if share.wants_logits]
+    asking = [share for share in shares if share.wants_logits and share.companion is None]
     rows_of = [share.task.rows(share.branch) for share in asking]
     rows = [row for its_rows in rows_of for row in its_rows]
     scored: list[tuple[Task, list[TokenLogprobs]]] = []
+    before: list[tuple[Passed, ...]] = [()] * len(rows)  # what was done to each row before the pipeline
     if not len(logits) == len(asking) == len(rows):
         # Only the last row of a scored prompt is one that a token is chosen for, and the last of a prompt
         # with several answers is one for each of them.
@@ -56,11 +56,18 @@ def run_step(
             for share, end in zip(shares, ends, strict=True)
             if share.scores_prompt
         ]
-        lasts = [end - 1 for share, end in zip(shares, ends, strict=True) if share.wants_logits]
-        logits = logits[np.repeat(np.array(lasts, dtype=np.intp), [len(its_rows) for its_rows in rows_of])]
+        lasts = {
+            (share.task.request_id, share.branch.branch_id, share.companion): end - 1
+            for share, end in zip(shares, ends, strict=True)
+            if share.wants_logits
+        }
+        said, own = logits, [lasts[share.task.request_id, share.branch.branch_id, None] for share in asking]
+        logits = said[np.repeat(np.array(own, dtype=np.intp), [len(its_rows) for its_rows in rows_of])]
+        _combine(asking, rows_of, said, lasts, logits, before)
     processed = pipeline.process(logits, rows)
     decisions = [
-        (group.task, _advance(group, logits, vocabulary)) for group in _by_task(asking, rows_of, processed)
+        (group.task, _advance(group, logits, before, vocabulary))
+        for group in _by_task(asking, rows_of, processed)
     ]
 
     now = storage.journal.lap()
@@ -85,7 +92,31 @@ class _Group(NamedTuple):
     processed: Sequence[Processed | UnspoolError]
 
 
-def _advance(group: _Group, logits: F32, vocabulary: Vocabulary) -> Advance[Any] | UnspoolError:
+def _combine(
+    asking: Sequence[Share],
+    rows_of: Sequence[Sequence[Row]],
+    said: F32,
+    lasts: Mapping[tuple[int, int, int | None], int],
+    logits: F32,
+    before: list[tuple[Passed, ...]],
+) -> None:
+    """Put what the rules of companions make of it in place of a branch's own logits (R, V). `lasts` are the
+    rows of `said` (W, V) by request, branch and companion."""
+    first = 0
+    for share, its_rows in zip(asking, rows_of, strict=True):
+        end = first + len(its_rows)
+        if companions := share.task.companions:
+            request_id, branch_id = share.task.request_id, share.branch.branch_id
+            others = [said[lasts[request_id, branch_id, i]] for i in range(len(companions))]
+            rules = [companion.rule for companion in companions]
+            logits[first:end], passed = combined(logits[first], others, rules, its_rows[0])
+            before[first:end] = [passed] * len(its_rows)
+        first = end
+
+
+def _advance(
+    group: _Group, logits: F32, before: Sequence[Sequence[Passed]], vocabulary: Vocabulary
+) -> Advance[Any] | UnspoolError:
     """The moves of a task's search, or what is wrong with this request alone: the others go on."""
     task, rows = group.task, group.rows
     sound = [p for p in group.processed if isinstance(p, Processed)]
@@ -98,8 +129,8 @@ def _advance(group: _Group, logits: F32, vocabulary: Vocabulary) -> Advance[Any]
         return error
     if not wants_notes(task):
         return advance
-    its_logits = logits[group.first : group.first + len(rows)]
-    moves = annotate(task, rows, its_logits, sound, advance.moves, vocabulary)
+    own = slice(group.first, group.first + len(rows))
+    moves = annotate(task, rows, logits[own], sound, advance.moves, vocabulary, before[own])
     return Advance(advance.state, moves, spelled(advance.told, vocabulary))
 
 

@@ -1,14 +1,15 @@
-"""What the requests of an engine share: the runner's pages, who holds them, what is known of them, and what
+"""What the requests of an engine share: the runners' pages, who holds them, what is known of them, and what
 has been counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
 from unspool.engine.journal import Journal
-from unspool.engine.task import Branch, Task
+from unspool.engine.strand import Strand
+from unspool.engine.task import Task
 from unspool.kv.pool import PagePool
 from unspool.kv.prefix_tree import Match, PrefixTree
 from unspool.runners.base import Runner
@@ -18,20 +19,30 @@ from unspool.runners.base import Runner
 class Storage:
     """One for an engine. `commit` alone changes what is in it."""
 
-    runner: Runner
+    runners: tuple[Runner, ...]  # of the model, and of the second one where there is one
     pool: PagePool
     tree: PrefixTree
     journal: Journal
 
     @classmethod
-    def of(cls, runner: Runner, clock: Callable[[], float] = perf_counter) -> Storage:
+    def of(
+        cls, runner: Runner, clock: Callable[[], float] = perf_counter, others: Sequence[Runner] = ()
+    ) -> Storage:
+        """All runners have as many pages. A page is one that any of them may write, and only one does while
+        it is held: so there is one pool, one count, and one order in which pages are given up."""
         pool = PagePool(runner.n_pages)
-        return cls(runner, pool, PrefixTree(pool, runner.page_size), Journal(clock))
+        return cls((runner, *others), pool, PrefixTree(pool, runner.page_size), Journal(clock))
+
+    @property
+    def runner(self) -> Runner:
+        """Of the model that writes."""
+        return self.runners[0]
 
     @property
     def page_size(self) -> int:
         return self.runner.page_size
 
-    def match(self, task: Task, branch: Branch) -> Match:
-        """What is known of a branch's text but its last token, whose logits are wanted."""
-        return self.tree.match(branch.token_ids, len(branch.token_ids) - 1, task.salt)
+    def match(self, task: Task, strand: Strand, companion: int | None = None) -> Match:
+        """What is known of a strand's text but its last token, whose logits are wanted."""
+        owner = task.owner_of(companion)
+        return self.tree.match(strand.token_ids, len(strand.token_ids) - 1, owner)

@@ -7,14 +7,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from unspool.engine.companion import OWN_MODEL, Companion
 from unspool.engine.detokenize import Detokenizer
 from unspool.engine.gaps import Gaps
 from unspool.engine.notes import Notes
 from unspool.engine.search_trace import TreeSoFar
+from unspool.engine.strand import Strand
 from unspool.engine.transcript import Ending, Transcript
 from unspool.history import History
-from unspool.kv.prefix_tree import Place
-from unspool.kv.table import PageTable
 from unspool.rules import Rules
 from unspool.search.base import Search
 from unspool.types import Request, Row, TokenLogprobs
@@ -40,32 +40,22 @@ NEXT_PHASES: Final[Mapping[Phase, frozenset[Phase]]] = {
 Owner: TypeAlias = tuple[Literal["shared", "own"], Hashable]
 
 
-@dataclass(slots=True, eq=False)
-class Branch:
-    """One hypothesis. `engine.commit` alone changes it.
-
-    token_ids    [0, n_cached) have their K and V in the pages of `table` | the rest is still to be fed
-    """
+@dataclass(slots=True, eq=False, kw_only=True)
+class Branch(Strand):
+    """One hypothesis. `engine.commit` alone changes it."""
 
     branch_id: int
-    token_ids: list[int]  # prompt and output
-    table: PageTable
     transcript: Transcript
     history: History
     notes: Notes = field(default_factory=Notes)
     gaps: Gaps = field(default_factory=Gaps)
-    n_cached: int = 0
-    n_read: int = 0  # most tokens that were ever in the cache: reading them again is a preemption's cost
     ending: Ending | None = None  # of one that is kept: what ended its text; None: its length
-    in_tree: Place | None = None  # of its whole pages, those that were read as prompt
+    companions: tuple[Strand, ...] = ()  # what is read beside it, in the order of Task.companions
 
     @property
-    def has_begun(self) -> bool:
-        return len(self.table.pages) > 0
-
-    @property
-    def n_to_feed(self) -> int:
-        return len(self.token_ids) - self.n_cached
+    def strands(self) -> tuple[Strand, ...]:
+        """Itself and its companions."""
+        return (self, *self.companions) if self.companions else (self,)
 
 
 @dataclass(slots=True)
@@ -99,6 +89,7 @@ class Task:
     n_pages_max: int  # pages it may come to hold, when its branches share none
     salt: Owner  # whose pages it may find in the prefix tree, and who may find its own
     clock: Clock
+    companions: tuple[Companion, ...] = ()  # who reads beside its branches
     priority: int = 0  # higher first
     n_preempted: int = 0  # times that it was put back
     n_reread: int = 0  # tokens read once more after that
@@ -130,6 +121,31 @@ class Task:
     def may_match(self) -> bool:
         """Whether pages may come from the prefix tree: a prompt that is scored is read as a whole."""
         return not self.scores_prompt
+
+    def model_of(self, companion: int | None) -> int:
+        """Which of the engine's models reads the branches, or a companion by its index."""
+        return OWN_MODEL if companion is None else self.companions[companion].model
+
+    def owner_of(self, companion: int | None) -> Hashable:
+        """Whose pages a strand may find in the prefix tree. Models do not read each other's."""
+        model = self.model_of(companion)
+        return self.salt if model == OWN_MODEL else (model, self.salt)
+
+    @property
+    def n_tokens_cached(self) -> int:
+        """Tokens whose K and V its strands hold, shared ones once for each."""
+        return sum(strand.n_cached for branch in self.branches.values() for strand in branch.strands)
+
+    @property
+    def n_rows_max(self) -> int:
+        """Rows of a step that its branches and their companions may take."""
+        return self.search.max_branches * (1 + len(self.companions))
+
+    @property
+    def leaves_last(self) -> bool:
+        """Whether the last token of each strand waits until all of them can be fed theirs in one step: after
+        a preemption, and where logits of several strands are wanted together."""
+        return self.has_output or bool(self.companions)
 
     @property
     def is_private(self) -> bool:

@@ -272,7 +272,7 @@ class _Core:
             _, future = self.commands.get()
             if future is not None and future.set_running_or_notify_cancel():
                 future.set_exception(self._failure)
-        self.engine.runner.close()
+        self.engine.close_runners()
 
 
 def _drop(core: _Core) -> None:

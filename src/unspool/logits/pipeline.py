@@ -14,7 +14,7 @@ from unspool.logits import fused
 from unspool.logits.choose import choose, first_of_largest
 from unspool.logits.masks import MASKS, apply_mask
 from unspool.logits.orders import OBSERVERS, stages_for
-from unspool.logits.stage import Logits, Stage
+from unspool.logits.stage import Logits, Named
 from unspool.types import F32, Candidates, Chosen, Processed, Row
 
 _FUSED: Final = os.environ.get("UNSPOOL_FUSED") != "0"
@@ -70,9 +70,9 @@ def _observed(passed: Sequence[Passed], row: Row, token_id: int) -> float | None
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one stage did to a row: the logits (V,) before and after it."""
+    """What one stage, or a combination before the stages, did to a row: logits (V,) before and after it."""
 
-    stage: Stage
+    stage: Named
     before: Logits
     after: Logits
 

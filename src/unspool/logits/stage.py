@@ -14,6 +14,13 @@ from unspool.types import Row
 Logits: TypeAlias = npt.NDArray[np.floating[Any]]  # float32 or float64; a stage returns what it was given
 
 
+class Named(Protocol):
+    """What does something to logits, as traces name it."""
+
+    @property
+    def name(self) -> str: ...
+
+
 class Stage(Protocol):
     """One transformation of logits. Pure: no state, and what it is given is never written to.
 

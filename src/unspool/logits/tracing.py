@@ -6,6 +6,7 @@ are the same whether a trace is asked for or not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -23,10 +24,21 @@ N_TOP: Final = 10  # candidates whose way through the stages is told, by probabi
 N_FEW: Final = 5  # removed and moved candidates that are told with their probabilities
 
 
-def trace_of(z: F32, row: Row, candidates: Candidates, token_id: int, spell: Spell) -> TokenTrace:
-    """The way from the model's logits z (V,) to the token chosen among the candidates."""
-    start: F64 = z.astype(np.float64)
-    passed = walk(start, row)
+def trace_of(
+    z: F32,
+    row: Row,
+    candidates: Candidates,
+    token_id: int,
+    spell: Spell,
+    before: Sequence[Passed] = (),
+) -> TokenTrace:
+    """The way from the model's logits to the token chosen among the candidates.
+
+    z (V,) is what the pipeline got: the model's own, or what the combinations `before` made of them.
+    """
+    whole: F64 = z.astype(np.float64)
+    passed = [*before, *walk(whole, row)]
+    start = before[0].before if before else whole
     assert len(passed) < NEVER_ALIVE
     logits = [start, *(p.after for p in passed)]
     steps = [_probs(each) for each in logits]  # n_stages + 1 times (V,)

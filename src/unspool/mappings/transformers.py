@@ -22,6 +22,7 @@ from unspool.mappings.values import (
 )
 from unspool.param_checks import Bias
 from unspool.params import DEFAULT_MAX_TOKENS, DecodingParams
+from unspool.unsupported import UNSUPPORTED
 
 TOP_K: Final = 50  # what `generate` takes when it samples and nobody says
 _BEAMS: Final = "beams are a search of their own, which comes later"
@@ -31,9 +32,8 @@ _REFUSED: Final[Mapping[str, tuple[Any, str]]] = {
     "diversity_penalty": (0.0, _BEAMS),
     "constraints": ([], _BEAMS),
     "force_words_ids": ([], _BEAMS),
-    "penalty_alpha": (0.0, "contrastive search comes later"),
-    "dola_layers": ([], "it reads the inner layers of the model"),
-    "guidance_scale": (1.0, "guidance needs a second stream of the model, which comes later"),
+    "penalty_alpha": (0.0, UNSUPPORTED["penalty_alpha"]),
+    "dola_layers": ([], UNSUPPORTED["dola_layers"]),
     "watermarking_config": ({}, "there is no watermark"),
     "encoder_repetition_penalty": (1.0, "it is for models with an encoder"),
     "encoder_no_repeat_ngram_size": (0, "it is for models with an encoder"),
@@ -171,6 +171,7 @@ TRANSFORMERS: Final = Dialect(
         Field("eta_cutoff", "eta_cutoff"),
         Field("repetition_penalty", "repetition_penalty"),
         Field("no_repeat_ngram_size", "no_repeat_ngram_size"),
+        Field("guidance_scale", "guidance_scale", write=lambda scale: ABSENT if scale == 1 else scale),
         Field("sequence_bias", "logit_bias", read=_sequence_bias, write=_sequence_bias_written),
         Field("max_new_tokens", "max_tokens", write=lambda limit: LOST if limit is None else limit),
         Field("min_new_tokens", "min_tokens"),
@@ -202,6 +203,7 @@ TRANSFORMERS: Final = Dialect(
         **dict.fromkeys(("transformers_version", "_from_model_config", "_commit_hash"), THE_REQUEST),
         "renormalize_logits": "it changes no choice, and log-probabilities are always normalised here",
         "remove_invalid_values": "a logit that is no number is an error here",
+        "negative_prompt_ids": "it is given to generate; ours is negative_prompt",
         **dict.fromkeys(("length_penalty", "early_stopping"), "it is for beams"),
     },
     before=_before,

@@ -13,6 +13,7 @@ from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.stochastic_beam import StochasticBeam
+from unspool.unsupported import UNSUPPORTED
 
 # Each with the setting that says how many answers there are.
 SEARCHES: Final[Mapping[str, tuple[Any, str]]] = {
@@ -32,6 +33,8 @@ def search_of(text: str, n: int | None) -> Search | None:
     name, _, rest = text.partition(":")
     if name == "sample" and not rest:
         return None
+    if name in UNSUPPORTED:
+        raise BadRequest(f"search {name}: {UNSUPPORTED[name]}", code="not_supported")
     if name not in SEARCHES:
         near = difflib.get_close_matches(name, [*SEARCHES, "sample"], n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""

@@ -121,7 +121,7 @@ def test_every_parameter_is_written_or_named_as_lost(name):
         "penalty_exclude_template": True, "trace": True, "ignore_eos": True, "include_stop": True,
         "dry_breakers": ("x",), "bad_words": ("x",), "stop": ("x",), "stop_regex": ("x",),
         "penalty_exclude_ids": (1,), "banned_token_ids": (1,), "allowed_token_ids": (1,),
-        "stop_token_ids": (1,), "logit_bias": {1: 2.0},
+        "stop_token_ids": (1,), "logit_bias": {1: 2.0}, "negative_prompt": (1,),
     }  # fmt: skip
     for each in fields(DecodingParams):
         if each.name == "dynatemp_max":

@@ -109,13 +109,20 @@ def test_top_h_of_1_is_off_here():
     assert "hundredth candidate" in notes(changes)["top_h"]
 
 
+def test_guidance_goes_both_ways_and_its_prompt_is_an_argument_there():
+    assert from_transformers({"guidance_scale": 1.5})[0].guidance_scale == 1.5
+    theirs, lost = ours(guidance_scale=1.5, negative_prompt=[3, 4]).to_transformers()
+    assert theirs["guidance_scale"] == 1.5
+    assert [change.our_name for change in lost] == ["negative_prompt"]
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"num_beams": 4}, "num_beams=4: beams are a search of their own, which comes later; leave it at 1"),
         ({"num_return_sequences": 2}, "several answers are asked for"),
-        ({"penalty_alpha": 0.6}, "contrastive search comes later"),
-        ({"guidance_scale": 1.5}, "second stream"),
+        ({"penalty_alpha": 0.6}, "contrastive search .* is not supported: needs hidden states"),
+        ({"dola_layers": "high"}, "DoLa .* is not supported: needs hidden states"),
         ({"watermarking_config": {"bias": 2.0}}, "no watermark"),
         ({"forced_eos_token_id": 2}, "finish_reason tells"),
         ({"min_length": 5}, "use min_new_tokens"),
