@@ -83,7 +83,7 @@ def advance(
         has_enough = is_over(rule, pools[-1], values, n_tokens, rows[0].n_new_max)
         if rows[0].params.trace:
             before = {h.branch: h for h in group.live}
-            plain = [Choices.of(*said[h.branch], h.rank_value) for h in group.live]
+            plain = [choices_of(h, *said[h.branch], Counter()) for h in group.live]
             traced.append(GroupStep(before, choices, plain, ending, going_on, has_enough, pool, born))
         chosen.append([] if has_enough else going_on)
         taken.update(c.token_id for c in chosen[-1])

@@ -48,7 +48,7 @@ def tell_groups(
 
 
 def _pushed_out(step: GroupStep, width: int) -> list[Continuation]:
-    """Those that would live on by log-probability alone, had earlier groups not chosen their tokens."""
+    """Those that would live on, had earlier groups not chosen their tokens."""
     taken = {key_of(c) for c in step.going_on}
     would = (c for c in in_order(step.plain, 2 * width) if not c.row.ends_with(c.token_id))
     return [c for c in islice(would, width) if key_of(c) not in taken]

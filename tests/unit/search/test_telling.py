@@ -8,6 +8,7 @@ from toy_engine import make_engine
 
 from unspool.engine import search_trace
 from unspool.search.beam import Beam
+from unspool.search.beam_sample import BeamSample
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.stochastic_beam import StochasticBeam
 from unspool.search_tree import WHY
@@ -20,6 +21,7 @@ SEARCHES = [
     Beam(width=4, n_best=2, early_stopping=True),
     Beam(width=4, n_best=4, early_stopping="exact", alpha=0),
     DiverseBeam(width=4, groups=2, strength=2.0, n_best=4),
+    BeamSample(width=3, n_best=2),
     StochasticBeam(3),
 ]
 PROMPTS = [PROMPT, (4, 2), (1,), (5, 5, 1, 2)]
