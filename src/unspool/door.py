@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from unspool.engine.stats import EngineStats
 from unspool.engine.token_table import TokenTable
 from unspool.engine.worker import Worker
 from unspool.errors import BadRequest, TemplateError
-from unspool.loading import check_settings, make_runner, open_model, room_for
+from unspool.loading import check_same_tokens, check_settings, make_runner, open_model, room_for
 from unspool.models.loader import LoadedModel
 from unspool.runners.base import DEFAULT_PAGE_SIZE, Runner
 
@@ -36,15 +37,22 @@ class OpenModel:
         chat_template: ChatTemplate | None,
         context_length: int | None,
         limits: Limits | None,
+        amateur: tuple[Runner, LoadedModel | None] | None = None,
     ) -> None:
+        second = None if amateur is None else amateur[0]
         try:
-            self.engine = Engine(runner, tokenizer, context_length=context_length, limits=limits)
+            self.engine = Engine(
+                runner, tokenizer, context_length=context_length, limits=limits, amateur=second
+            )
         except BaseException:
             runner.close()
+            if second is not None:
+                second.close()
             raise
         self.worker = Worker(self.engine)
         self.tokenizer = tokenizer
         self._loaded = loaded
+        self._amateur = None if amateur is None else amateur[1]
         self._chat_template = chat_template
 
     @classmethod
@@ -59,16 +67,27 @@ class OpenModel:
         page_size: int,
         runner: str,
         limits: Limits | None,
+        amateur: str | Path | None,
     ) -> OpenModel:
         check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory)
-        loaded = open_model(model)
-        try:
-            context_length, kv_tokens = room_for(loaded, context_length, kv_tokens, kv_memory, page_size)
+        with ExitStack() as undo:
+            loaded = open_model(model)
+            undo.callback(loaded.close)
+            second = None if amateur is None else open_model(amateur)
+            if second is not None:
+                undo.callback(second.close)
+                check_same_tokens(loaded, second)
+            context_length, kv_tokens = room_for(
+                loaded, context_length, kv_tokens, kv_memory, page_size, second
+            )
             built = make_runner(runner, loaded, kv_tokens, page_size, threads)
-            return cls(built, loaded.tokenizer, loaded, None, context_length, limits)
-        except BaseException:
-            loaded.close()
-            raise
+            beside = None
+            if second is not None:
+                undo.callback(built.close)
+                beside = make_runner(runner, second, kv_tokens, page_size, threads), second
+            whole = cls(built, loaded.tokenizer, loaded, None, context_length, limits, beside)
+            undo.pop_all()
+            return whole
 
     @property
     def chat_template(self) -> ChatTemplate:
@@ -84,8 +103,9 @@ class OpenModel:
 
     def close(self) -> None:
         self.worker.close()
-        if self._loaded is not None:
-            self._loaded.close()
+        for loaded in (self._loaded, self._amateur):
+            if loaded is not None:
+                loaded.close()
 
 
 class Door:
@@ -102,6 +122,8 @@ class Door:
     page_size       tokens a page of the cache, a power of two; 16 to 128 for the native runner
     runner          "native" (C++) or "reference" (NumPy, slow, for comparison)
     limits          how much runs at once
+    amateur         a smaller model of the same tokens, for requests with contrast_beta; given as `model` is.
+                    A page of the cache then takes the memory of both
     """
 
     def __init__(
@@ -115,6 +137,7 @@ class Door:
         page_size: int = DEFAULT_PAGE_SIZE,
         runner: str = "native",
         limits: Limits | None = None,
+        amateur: str | Path | None = None,
     ) -> None:
         self._model = OpenModel.load(
             model,
@@ -125,6 +148,7 @@ class Door:
             page_size=page_size,
             runner=runner,
             limits=limits,
+            amateur=amateur,
         )
 
     @classmethod
@@ -136,9 +160,14 @@ class Door:
         chat_template: ChatTemplate | None = None,
         context_length: int | None = None,
         limits: Limits | None = None,
+        amateur: Runner | None = None,
     ) -> Self:
-        """A door to a runner and a tokenizer of one's own; closing it closes the runner."""
-        return cls._to(OpenModel(runner, tokenizer, None, chat_template, context_length, limits))
+        """A door to a runner and a tokenizer of one's own; closing it closes the runner.
+
+        `amateur` is the runner of a second model of the same tokens, with as many pages of the same size.
+        """
+        beside = None if amateur is None else (amateur, None)
+        return cls._to(OpenModel(runner, tokenizer, None, chat_template, context_length, limits, beside))
 
     @classmethod
     def of(cls, other: Door) -> Self:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
+
+import numpy as np
 
 from unspool import memory
 from unspool.engine.engine import check_context
@@ -60,28 +63,30 @@ def room_for(
     kv_tokens: int | None,
     kv_memory: int | float | str | None = None,
     page_size: int = DEFAULT_PAGE_SIZE,
+    amateur: LoadedModel | None = None,
 ) -> tuple[int, int]:
-    """The context and the tokens of the cache: as asked, or what a model of that size needs.
+    """The context and the tokens of the cache: as asked, or what models of that size need. A page is one that
+    either model may write, so it takes the memory of both.
 
     A context that was not asked for is the model's own, as far as one sequence of it fits into the cache
     that was asked for, or else into this machine's memory.
     """
-    own = loaded.graph.context_length
+    own, models = loaded.graph.context_length, [loaded, *([] if amateur is None else [amateur])]
     if context_length is not None:
         check_context(context_length, own)
     if kv_memory is not None:
-        kv_tokens = _tokens_in(kv_memory, loaded, page_size)
+        kv_tokens = _tokens_in(kv_memory, models, page_size)
     if kv_tokens is not None:
         return min(own, kv_tokens) if context_length is None else context_length, kv_tokens
     if context_length is None:
         context_length = own
         if (total := memory.total_bytes()) is not None:
-            n_tokens = (total - _weight_bytes(loaded)) // _layout(loaded, 1).token_bytes
+            n_tokens = (total - _weight_bytes(models)) // _page_bytes(models, 1)
             context_length = min(own, max(n_tokens, MIN_KV_TOKENS))
     return context_length, max(context_length, MIN_KV_TOKENS)
 
 
-def _tokens_in(kv_memory: int | float | str, loaded: LoadedModel, page_size: int) -> int:
+def _tokens_in(kv_memory: int | float | str, models: Sequence[LoadedModel], page_size: int) -> int:
     """Tokens whose pages take so many bytes, or that part of what is free beside the weights."""
     n_bytes = read_size("kv_memory", kv_memory)
     if isinstance(n_bytes, float):
@@ -92,8 +97,8 @@ def _tokens_in(kv_memory: int | float | str, loaded: LoadedModel, page_size: int
                 "much that is; give bytes (2GiB) or kv_tokens",
                 code="bad_kv_memory",
             )
-        n_bytes = int(n_bytes * max(free - _weight_bytes(loaded), 0))
-    page_bytes = _layout(loaded, page_size).page_bytes
+        n_bytes = int(n_bytes * max(free - _weight_bytes(models), 0))
+    page_bytes = _page_bytes(models, page_size)
     if n_bytes < page_bytes:
         raise CapacityError(
             f"kv_memory={kv_memory!r} is {shown(n_bytes)}, and one page of {page_size} tokens takes "
@@ -102,8 +107,29 @@ def _tokens_in(kv_memory: int | float | str, loaded: LoadedModel, page_size: int
     return n_bytes // page_bytes * page_size
 
 
-def _weight_bytes(loaded: LoadedModel) -> int:
-    return sum(loaded.source.tensor(name).data.nbytes for name in loaded.source.names())
+def _weight_bytes(models: Sequence[LoadedModel]) -> int:
+    return sum(m.source.tensor(name).data.nbytes for m in models for name in m.source.names())
+
+
+def _page_bytes(models: Sequence[LoadedModel], page_size: int) -> int:
+    return sum(_layout(model, page_size).page_bytes for model in models)
+
+
+def check_same_tokens(loaded: LoadedModel, amateur: LoadedModel) -> None:
+    """BadRequest for an amateur to which an id means another token than to the model."""
+    own, its = loaded.tokenizer, amateur.tokenizer
+    (bytes_own, starts_own), (bytes_its, starts_its) = own.all_token_bytes(), its.all_token_bytes()
+    n = own.vocab_size
+    end = int(starts_own[-1])
+    if its.vocab_size >= n and bytes_its[:end] == bytes_own and (starts_its[: n + 1] == starts_own).all():
+        silent = np.flatnonzero(np.diff(starts_own) == 0).tolist()  # told apart by their names
+        if all(own.token_text(i) == its.token_text(i) for i in silent):
+            return
+    raise BadRequest(
+        f"the amateur {amateur.path} has other tokens than {loaded.path}, so what they say of a token cannot "
+        "be compared; give a smaller model of the same family",
+        code="bad_amateur",
+    )
 
 
 def _layout(loaded: LoadedModel, page_size: int) -> KvLayout:

@@ -14,12 +14,14 @@ END_ID = 256
 
 
 def write_tiny_llm(
-    path: Path, *, chat_template: str | None = CHAT_TEMPLATE, context_length: int = 128
+    path: Path, *, chat_template: str | None = CHAT_TEMPLATE, context_length: int = 128, **spec
 ) -> Path:
     """Random weights and the tokenizer of `byte_tokenizer_metadata`."""
     tokenizer = byte_tokenizer_metadata()
     if chat_template is not None:
         tokenizer["tokenizer.chat_template"] = chat_template
     return write_gguf(
-        path, tiny_source(TinySpec(vocab_size=258, context_length=context_length)), extra=tokenizer
+        path,
+        tiny_source(TinySpec(**{"vocab_size": 258, "context_length": context_length, **spec})),
+        extra=tokenizer,
     )

@@ -38,6 +38,8 @@ COMMON: Final = {
     "dry_multiplier": _HOW,
     "bad_words": _HOW,
     "logit_bias": _HOW,
+    "guidance_scale": _HOW,
+    "negative_prompt": _HOW,
     "order": _HOW,
     "seed": _HOW,
     "max_tokens": _ENDS,

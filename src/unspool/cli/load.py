@@ -22,8 +22,10 @@ def load_llm(
     runner: str,
     kv: Mapping[str, Any] = NO_SIZE,
     quiet: bool = False,
+    amateur: str | None = None,
 ) -> LLM:
-    """Find the model, pulling it when the catalogue has it and the cache has not, and load it."""
+    """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
+    beside it likewise."""
     from unspool.runners.base import RUNNERS
 
     if runner not in RUNNERS:
@@ -31,11 +33,15 @@ def load_llm(
     from unspool.cli.progress import pull_progress
     from unspool.models import catalogue
 
-    with pull_progress(model, quiet=quiet) as progress:
-        path = catalogue.resolve(model, progress=progress)
+    paths = []
+    for name in (model, amateur):
+        if name is not None:
+            with pull_progress(name, quiet=quiet) as progress:
+                paths.append(catalogue.resolve(name, progress=progress))
     from unspool.llm import LLM
 
-    return LLM(path, threads=threads, context_length=context, runner=runner, **kv)
+    path, beside = paths[0], paths[1] if amateur is not None else None
+    return LLM(path, threads=threads, context_length=context, runner=runner, amateur=beside, **kv)
 
 
 def can_chat(llm: LLM) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unspool.cli import options
+from unspool.cli.contrast import Amateur, Contrast, contrasting
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads
@@ -56,6 +57,8 @@ def run(
     system: System = None,
     n: Answers = None,
     search: Search = None,
+    amateur: Amateur = None,
+    contrast: Contrast = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -77,6 +80,7 @@ def run(
     is continued as it stands. One newline at the end of standard input is dropped. With -n there is a
     line of three dashes between answers.
     """
+    decoding = contrasting(decoding, amateur, contrast)
     n_answers = options.count("-n", n)
     looks = _search_of(_beam_of(decoding) if search is None else search, n_answers)
     n_answers = n_answers if looks is None or looks.n_answers == 1 else looks.n_answers
@@ -95,7 +99,10 @@ def run(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
+    beside = {} if amateur is None else {"amateur": amateur}
+    llm = load_llm(
+        model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet, **beside
+    )
     try:
         events, used_template = start(
             llm,

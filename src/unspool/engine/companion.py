@@ -45,7 +45,7 @@ def companions_of(
         if n_models == 1:
             raise BadRequest(
                 f"contrast_beta={params.contrast_beta} needs a second model to contrast with; load one with "
-                "LLM(..., amateur=NAME) (--amateur), or leave contrast_beta at 0",
+                "LLM(..., amateur=NAME) (`unspool run --amateur`), or leave contrast_beta at 0",
                 code="no_amateur",
             )
         rule = Contrast(params.contrast_alpha, params.contrast_beta)
