@@ -30,7 +30,11 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   kv_ahead_.reset(new KvAhead[pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
   for (const auto& op : network.instructions)
-    if (op.kind == OpKind::kAttention) block_rows_ = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
+    if (op.kind == OpKind::kAttention) {
+      const int rows = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
+      block_rows_ = block_rows_ ? std::min(block_rows_, rows) : rows;
+    }
+  scratch_ = Memory(attention_scratch(kv.head_padded) * sizeof(float) * pool.size());
 }
 
 // Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
@@ -55,22 +59,10 @@ void Forward::prepare(const Plan& p) {
   }
 
   positions_.resize(p.n_rows);
-  blocks_.clear();
-  max_segments_ = 1;
-  for (int s = 0; s < p.n_sequences; ++s) {
-    const int first = p.seq_start[s], n = p.seq_start[s + 1] - first;
-    for (int i = 0; i < n; ++i) positions_[first + i] = p.n_past[s] + i;
-    for (int i = 0; i < n; i += block_rows_)
-      blocks_.push_back(
-          {first + i, std::min(block_rows_, n - i), p.n_past[s] + i, p.page_table + p.page_start[s]});
-    max_segments_ = std::max(max_segments_, (p.n_past[s] + n - 1) / kSegment + 1);
-  }
-  size_t floats = 0;  // of partial results, by the instruction that leaves most
-  for (const auto& op : network_.instructions)
-    if (op.kind == OpKind::kAttention && splits(op))
-      floats =
-          std::max(floats, (size_t)p.n_rows * op.n_heads * max_segments_ * partial_floats(kv_.head_padded));
-  if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
+  for (int s = 0; s < p.n_sequences; ++s)
+    for (int row = p.seq_start[s]; row < p.seq_start[s + 1]; ++row)
+      positions_[row] = p.n_past[s] + row - p.seq_start[s];
+  deal(p);
   const size_t n_counters = network_.instructions.size() * pool_.size();
   for (size_t i = 0; i < n_counters; ++i) next_[i].store(0, std::memory_order_relaxed);
 }

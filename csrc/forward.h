@@ -35,10 +35,12 @@ class Forward {
   void run(const Plan& plan, float* logits);
 
  private:
-  // Up to kMaxQueries / (heads a kv head) consecutive rows of one sequence.
-  struct Block {
-    int row, n_rows, position;  // position of the first row
+  // Rows that attend to segments [first, last) of the same pages in one pass, at most block_rows_.
+  struct Unit {
+    int rows, n_rows;  // [rows, rows + n_rows) of unit_rows_
     const int32_t* pages;
+    int first, last;
+    int newest;  // position
   };
 
   // What a thread will read of K and V in the attention at `index`, fetched bit by bit before.
@@ -60,12 +62,15 @@ class Forward {
   void meet(int thread);  // a barrier
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
-  int whole_items(const Instruction& op) const;  // of attention: (block, kv head, chunk of its heads)
-  // Few queries over a long context are split by segment; the arithmetic is the same either way.
-  bool splits(const Instruction& op) const;
-  int items(const Instruction& op) const { return whole_items(op) * (splits(op) ? max_segments_ : 1); }
+  // attention: how a plan is dealt out
+  void deal(const Plan& plan);
+  void deal_sequence(const Plan& plan, int sequence, double most);
+  void add_unit(int row, int n_rows, const int32_t* pages, int first, int last);
+  void make_partial(int row, int n_segments);
+  int items(const Instruction& op) const;  // of attention: (unit, kv head, chunk of its heads)
+  float* partial(const Instruction& op, int row, int head) const;
   void attention(const Instruction& op, size_t index, int thread);
-  void attend_item(const Instruction& op, int item, int max_segments);
+  void attend_item(const Instruction& op, int item, float* scratch);
   bool look_at_kv(size_t index, int thread);
   void bite_kv(int thread);  // asks for the next few lines
   bool next_kv_span(KvAhead& ahead);
@@ -92,9 +97,15 @@ class Forward {
   std::vector<Memory> data_, quantized_;
   std::vector<int32_t> positions_;             // (R,)
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
-  std::vector<Block> blocks_;
-  int block_rows_ = 0, max_segments_ = 1;
-  Memory partial_;  // of split attention: [row][head][segment], partial_floats each
+  std::vector<Unit> units_;
+  std::vector<int> unit_rows_;
+  int block_rows_ = 0;  // of one unit
+  // Rows whose segments several units reduce: where their results lie, [head][segment], counted in segments
+  // of one head; and how many segments. Others have kNone.
+  std::vector<int> partial_at_, partial_segments_;  // (R,)
+  int n_partial_ = 0;
+  Memory partial_;  // n_partial_ times the most heads, partial_floats each
+  Memory scratch_;  // attention_scratch for each thread
   // Work done of each instruction's ranges; those of one thread lie together.
   std::atomic<int>& counter(size_t index, int thread) {
     return next_[thread * network_.instructions.size() + index];

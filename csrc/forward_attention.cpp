@@ -1,4 +1,6 @@
 // Attention of a forward pass: how it is dealt out to the threads. The arithmetic is in kernels/attention.h.
+#include <math.h>
+
 #include <algorithm>
 
 #include "forward.h"
@@ -11,12 +13,58 @@ static int head_chunks(const Instruction& op) {
   return (group + kMaxQueries - 1) / kMaxQueries;
 }
 
-int Forward::whole_items(const Instruction& op) const {
-  return (int)blocks_.size() * op.n_kv_heads * head_chunks(op);
+int Forward::items(const Instruction& op) const {
+  return (int)units_.size() * op.n_kv_heads * head_chunks(op);
 }
 
-bool Forward::splits(const Instruction& op) const {
-  return max_segments_ > 1 && whole_items(op) < 4 * pool_.size();
+void Forward::add_unit(int row, int n_rows, const int32_t* pages, int first, int last) {
+  units_.push_back({(int)unit_rows_.size(), n_rows, pages, first, last, positions_[row + n_rows - 1]});
+  for (int i = 0; i < n_rows; ++i) unit_rows_.push_back(row + i);
+}
+
+void Forward::make_partial(int row, int n_segments) {
+  partial_at_[row] = n_partial_;
+  partial_segments_[row] = n_segments;
+  n_partial_ += n_segments;
+}
+
+// Which rows share a pass over which segments. A block of rows goes as a whole where there is enough to do
+// for every thread besides; where it is too large a part of all, its segments are dealt out.
+void Forward::deal(const Plan& p) {
+  units_.clear();
+  unit_rows_.clear();
+  partial_at_.assign(p.n_rows, kNone);
+  partial_segments_.assign(p.n_rows, 0);
+  n_partial_ = 0;
+  // A pass costs about as much as two rows' arithmetic where there is but one.
+  double work = 0;  // of all, in rows times segments
+  int n_kv_heads = 1;
+  for (const auto& op : network_.instructions)
+    if (op.kind == OpKind::kAttention) n_kv_heads = std::max(n_kv_heads, op.n_kv_heads);
+  for (int row = 0; row < p.n_rows; ++row) work += positions_[row] / kSegment + 1;
+  for (int s = 0; s < p.n_sequences; ++s) work += p.n_past[s] / kSegment + 1;
+  const double most = pool_.size() == 1 ? INFINITY : work * n_kv_heads / (8 * pool_.size());
+  for (int s = 0; s < p.n_sequences; ++s) deal_sequence(p, s, most);
+
+  size_t floats = 0;
+  for (const auto& op : network_.instructions)
+    if (op.kind == OpKind::kAttention)
+      floats = std::max(floats, (size_t)n_partial_ * op.n_heads * partial_floats(kv_.head_padded));
+  if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
+}
+
+// `most`: work of one unit and kv head.
+void Forward::deal_sequence(const Plan& p, int sequence, double most) {
+  const int32_t* pages = p.page_table + p.page_start[sequence];
+  for (int row = p.seq_start[sequence]; row < p.seq_start[sequence + 1]; row += block_rows_) {
+    const int n_rows = std::min(block_rows_, p.seq_start[sequence + 1] - row);
+    const int n_segments = positions_[row + n_rows - 1] / kSegment + 1;
+    const double work = (double)(n_rows + 1) * n_segments;
+    const int n_units = work <= 2 * most ? 1 : (int)std::min<double>(n_segments, ceil(work / most));
+    for (int i = 0; n_units > 1 && i < n_rows; ++i) make_partial(row + i, n_segments);
+    for (int i = 0; i < n_units; ++i)
+      add_unit(row, n_rows, pages, n_segments * i / n_units, n_segments * (i + 1) / n_units);
+  }
 }
 
 void Forward::attention(const Instruction& op, size_t index, int thread) {
@@ -34,9 +82,8 @@ void Forward::attention(const Instruction& op, size_t index, int thread) {
                         kv_.head(op.layer, 1, h) + page * kv_.page_values, position % kv_.page_size,
                         op.shape);
   }
-  const bool split = splits(op);
-  const int max_segments = split ? max_segments_ : 0;
   meet(thread);
+  float* scratch = scratch_.as<float>() + attention_scratch(kv_.head_padded) * thread;
   // First the thread's own items, whose K and V it has fetched, then what is left of the others'.
   for (int i = 0; i < pool_.size(); ++i) {
     const int owner = (thread + i) % pool_.size();
@@ -44,15 +91,13 @@ void Forward::attention(const Instruction& op, size_t index, int thread) {
     range(items(op), owner, &begin, &end);
     std::atomic<int>& next = counter(index, owner);
     for (int item; (item = begin + next.fetch_add(1, std::memory_order_relaxed)) < end;)
-      attend_item(op, item, max_segments);
+      attend_item(op, item, scratch);
   }
   meet(thread);
   const Rows out = rows(op.out);
-  const size_t part = partial_floats(kv_.head_padded);
   for (int row = first; row < last; ++row) {
-    for (int h = 0; split && h < op.n_heads; ++h)
-      kernels_.merge(op.shape, partial_.as<float>() + ((size_t)row * op.n_heads + h) * max_segments_ * part,
-                     part, positions_[row] / kSegment + 1, out.row(row) + h * kv_.head_dim);
+    for (int h = 0; partial_at_[row] != kNone && h < op.n_heads; ++h)
+      kernels_.merge(op.shape, partial(op, row, h), positions_[row], out.row(row) + h * kv_.head_dim);
     if (op.quantize) kernels_.quantize(out.row(row), row, acts(op.out, op));
   }
 }
@@ -83,21 +128,18 @@ void Forward::bite_kv(int thread) {
 // The next page's K or V; false when there is none or enough was asked for.
 bool Forward::next_kv_span(KvAhead& ahead) {
   const Instruction& op = network_.instructions[ahead.index];
-  const int segments = splits(op) ? max_segments_ : 1;
   while (ahead.token >= ahead.end) {
     if (ahead.item >= ahead.last || ahead.left == 0) return false;
-    const Block& block = blocks_[ahead.item / segments / head_chunks(op) / op.n_kv_heads];
-    const int newest = block.position + block.n_rows;
-    const int segment = ahead.item % segments;
-    ahead.token = segments > 1 ? segment * kSegment : 0;
-    ahead.end = segments > 1 ? std::min(ahead.token + kSegment, newest) : newest;
-    if (op.shape.window > 0) ahead.token = std::max(ahead.token, block.position - op.shape.window + 1);
+    const Unit& unit = units_[ahead.item++ / head_chunks(op) / op.n_kv_heads];
+    const int oldest = positions_[unit_rows_[unit.rows]];
+    ahead.token = std::max(unit.first, first_segment(op.shape, oldest)) * kSegment;
+    if (op.shape.window > 0) ahead.token = std::max(ahead.token, oldest - op.shape.window + 1);
     ahead.token = ahead.token / kv_.page_size * kv_.page_size;
-    ++ahead.item;
+    ahead.end = std::min(unit.last * kSegment, unit.newest + 1);
   }
-  const int item = (ahead.item - 1) / segments;
-  const Block& block = blocks_[item / head_chunks(op) / op.n_kv_heads];
-  const size_t page = block.pages[ahead.token / kv_.page_size];
+  const int item = ahead.item - 1;
+  const Unit& unit = units_[item / head_chunks(op) / op.n_kv_heads];
+  const size_t page = unit.pages[ahead.token / kv_.page_size];
   const uint16_t* values =
       kv_.head(op.layer, ahead.side, item / head_chunks(op) % op.n_kv_heads) + page * kv_.page_values;
   const int tokens = ahead.side == 0 ? kv_.page_size : std::min(kv_.page_size, ahead.end - ahead.token);
@@ -110,35 +152,30 @@ bool Forward::next_kv_span(KvAhead& ahead) {
   return bytes > 0;
 }
 
-void Forward::attend_item(const Instruction& op, int item, int max_segments) {
-  const int chunks = head_chunks(op), group = op.n_heads / op.n_kv_heads;
-  const int segment = max_segments ? item % max_segments : 0;
-  if (max_segments) item /= max_segments;
-  const int chunk = item % chunks, kv_head = item / chunks % op.n_kv_heads;
-  const Block& block = blocks_[item / chunks / op.n_kv_heads];
-  const int newest = block.position + block.n_rows - 1;
-  const int first_head = chunk * kMaxQueries, n_heads = std::min(group - first_head, kMaxQueries);
+float* Forward::partial(const Instruction& op, int row, int head) const {
+  const size_t slot = (size_t)partial_at_[row] * op.n_heads + (size_t)head * partial_segments_[row];
+  return partial_.as<float>() + slot * partial_floats(kv_.head_padded);
+}
 
+void Forward::attend_item(const Instruction& op, int item, float* scratch) {
+  const int chunks = head_chunks(op), group = op.n_heads / op.n_kv_heads;
+  const int chunk = item % chunks, kv_head = item / chunks % op.n_kv_heads;
+  const Unit& unit = units_[item / chunks / op.n_kv_heads];
+  const int first_head = kv_head * group + chunk * kMaxQueries;
+  const int n_heads = std::min(group - chunk * kMaxQueries, kMaxQueries);
   const Rows q = rows(op.x), out = rows(op.out);
   Query queries[kMaxQueries];
   int n = 0;
-  for (int i = 0; i < block.n_rows; ++i)
-    for (int h = 0; h < n_heads; ++h) {
-      const size_t at = (size_t)(kv_head * group + first_head + h) * kv_.head_dim;
-      queries[n++] = {q.row(block.row + i) + at, out.row(block.row + i) + at, block.position + i};
+  for (int i = 0; i < unit.n_rows; ++i) {
+    const int row = unit_rows_[unit.rows + i];
+    for (int h = first_head; h < first_head + n_heads; ++h) {
+      const size_t at = (size_t)h * kv_.head_dim;
+      float* part = partial_at_[row] == kNone ? nullptr : partial(op, row, h);
+      queries[n++] = {q.row(row) + at, out.row(row) + at, part, positions_[row]};
     }
-  const uint16_t *k = kv_.head(op.layer, 0, kv_head), *v = kv_.head(op.layer, 1, kv_head);
-  if (!max_segments)
-    return kernels_.attend(op.shape, k, v, block.pages, queries, n, 0, newest / kSegment + 1, nullptr, 0);
-  if (segment > newest / kSegment) return;
-  // Partials are [row][head][segment]. Rows of a block are apart by n_heads heads, so each row goes alone
-  // when a block has several.
-  const size_t part = partial_floats(kv_.head_padded);
-  for (int i = 0; i < block.n_rows; ++i) {
-    const size_t head = (size_t)(block.row + i) * op.n_heads + kv_head * group + first_head;
-    kernels_.attend(op.shape, k, v, block.pages, queries + i * n_heads, n_heads, segment, segment + 1,
-                    partial_.as<float>() + (head * max_segments + segment) * part, max_segments * part);
   }
+  kernels_.attend(op.shape, kv_.head(op.layer, 0, kv_head), kv_.head(op.layer, 1, kv_head), unit.pages,
+                  queries, n, unit.first, unit.last, scratch);
 }
 
 }  // namespace unspool

@@ -14,6 +14,7 @@ enum class Gate : uint8_t { kSilu, kGeluTanh };
 struct Query {
   const float* q;  // (head_dim,)
   float* out;      // (head_dim,)
+  float* partial;  // or null: results of its segments, the first of the context first, partial_floats each
   int position;
 };
 
@@ -27,12 +28,24 @@ struct AttentionShape {
   size_t page_stride;  // f16 values between the same kv head of consecutive pages
 };
 
-constexpr int kSegment = 128;   // tokens: a context is reduced in segments at absolute positions
-constexpr int kMaxQueries = 8;  // query vectors that share one pass over K and V
+constexpr int kSegment = 128;    // tokens: a context is reduced in segments at absolute positions
+constexpr int kMaxQueries = 48;  // query vectors that share one pass over K and V
 constexpr int kMaxHeadDim = 512;
 
+// Of one query and segment: weighted values, and then the largest score and the sum of the weights.
 inline size_t partial_floats(int head_padded) {
   return (size_t)head_padded + 16;
+}
+
+// Memory that attending kMaxQueries queries takes: see Batch in kernels/attention.h.
+inline size_t attention_scratch(int head_padded) {
+  return (size_t)kMaxQueries * (3 * head_padded + kSegment) + 64 * 64 + 32 * (size_t)head_padded;
+}
+
+// The first segment that the token at `position` attends to.
+inline int first_segment(const AttentionShape& shape, int position) {
+  const int first = shape.window > 0 ? position - shape.window + 1 : 0;
+  return first > 0 ? first / kSegment : 0;
 }
 
 struct Kernels {
@@ -59,14 +72,12 @@ struct Kernels {
   void (*store_kv)(const float* k, const float* v, uint16_t* k_page, uint16_t* v_page, int slot,
                    const AttentionShape& shape);
 
-  // Attend n <= kMaxQueries queries of one kv head over segments [first, last). With partial null the
-  // result goes to each query's out; else segment `first` alone is reduced, and query i's maximum, sum
-  // and weighted values go to partial + i * partial_stride.
+  // Attend n <= kMaxQueries queries of one kv head over segments [first, last), which cover the context of
+  // each query that has no `partial`. scratch: attention_scratch floats.
   void (*attend)(const AttentionShape& shape, const uint16_t* k, const uint16_t* v, const int32_t* pages,
-                 const Query* queries, int n, int first, int last, float* partial, size_t partial_stride);
-  // Combine partials of consecutive segments of one query, in order, and write out.
-  void (*merge)(const AttentionShape& shape, const float* partial, size_t segment_stride, int n_segments,
-                float* out);
+                 const Query* queries, int n, int first, int last, float* scratch);
+  // Combine the partial results of one query, in order, and write out.
+  void (*merge)(const AttentionShape& shape, const float* partial, int position, float* out);
 };
 
 const Kernels* kernels_avx512();  // null when not built for this processor family

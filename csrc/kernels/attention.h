@@ -5,6 +5,10 @@
 // nothing, token by token in order, and segments are merged in ascending order; so the arithmetic of one
 // query is the same whether one thread walks all segments or several share them, whatever else runs, and
 // however the tokens lie on pages.
+//
+// The queries of one call share one pass over K and V. A segment is taken page by page: first the scores of
+// all queries, then their weights, then the weighted values. Where several tiles of queries read a page, its
+// float16 values are widened once, into a panel that stays in the first-level cache.
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -17,43 +21,21 @@ struct Running {
   float sum;
 };
 
-// Scores of NB blocks of 16 tokens for NQ queries: p[i][16 b ..] = q[i] . k[.., token].
-template <int NQ, int NB>
-static inline void score_blocks(const uint16_t* k, int head, int page_size, const float* q, int stride,
-                                float* p, int p_stride) {
-  F acc[NQ][NB];
-  for (int i = 0; i < NQ; ++i)
-    for (int b = 0; b < NB; ++b) acc[i][b] = f_zero();
-  for (int d = 0; d < head; ++d) {
-    F keys[NB];
-    for (int b = 0; b < NB; ++b) keys[b] = f_load_f16(k + (size_t)d * page_size + 16 * b);
-    for (int i = 0; i < NQ; ++i) {
-      const F value = f_set1(q[i * stride + d]);
-      for (int b = 0; b < NB; ++b) acc[i][b] = f_fma(value, keys[b], acc[i][b]);
-    }
-  }
-  for (int i = 0; i < NQ; ++i)
-    for (int b = 0; b < NB; ++b) f_store(p + i * p_stride + 16 * b, acc[i][b]);
-}
+// The queries of a call, and where their parts lie in the caller's scratch memory.
+struct Batch {
+  const Query* queries;
+  int n;
+  int tile;            // queries of a tile of scores; the last may have fewer
+  float* q;            // scaled, [tile of queries][head_padded][its queries]
+  float* p;            // scores and then weights of a segment, [n][kSegment]
+  float* acc;          // weighted values of a segment, [n][head_padded]
+  float* total;        // of all segments so far, [n][head_padded]
+  float* panel;        // K or V of some tokens as float32
+  int newest, oldest;  // positions
+};
 
-// acc[i][16 b ..] += sum over tokens of p[i][token] * v[token][16 b ..].
-template <int NQ, int NB>
-static inline void value_blocks(const uint16_t* v, int stride, int tokens, const float* p, int p_stride,
-                                float* out) {
-  F acc[NQ][NB];
-  for (int i = 0; i < NQ; ++i)
-    for (int b = 0; b < NB; ++b) acc[i][b] = f_load(out + i * stride + 16 * b);
-  for (int j = 0; j < tokens; ++j) {
-    F values[NB];
-    for (int b = 0; b < NB; ++b) values[b] = f_load_f16(v + (size_t)j * stride + 16 * b);
-    for (int i = 0; i < NQ; ++i) {
-      const F weight = f_set1(p[i * p_stride + j]);
-      for (int b = 0; b < NB; ++b) acc[i][b] = f_fma(weight, values[b], acc[i][b]);
-    }
-  }
-  for (int i = 0; i < NQ; ++i)
-    for (int b = 0; b < NB; ++b) f_store(out + i * stride + 16 * b, acc[i][b]);
-}
+// Tokens of the panel of V, and the values of each that it holds.
+constexpr int kPanelTokens = 64, kPanelValues = 64;
 
 // Turns the scores of one query over a segment into weights, their sum and the largest score. Tokens
 // outside [first, last) are masked; only blocks [block0, block1) of 16 tokens are looked at, since the rest
@@ -80,54 +62,163 @@ static inline Running softmax(const AttentionShape& shape, float* p, int block0,
   return {max, f_sum(total)};
 }
 
-// One segment for NQ queries: what they attend to in it goes to running[i] and acc[i]. Pages only say where
-// a token lies: their size changes no bit.
-template <int NQ>
-static void reduce_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
-                           const int32_t* pages, const Query* queries, const float* q, int segment,
-                           Running* running, float* acc) {
-  const int size = shape.page_size, head = shape.head_padded, base = segment * kSegment;
-  int newest = 0, oldest = queries[0].position;
-  for (int i = 0; i < NQ; ++i) {
-    newest = queries[i].position > newest ? queries[i].position : newest;
-    oldest = queries[i].position < oldest ? queries[i].position : oldest;
+// The same for a whole segment of which nothing is masked.
+static inline Running softmax_whole(float* p) {
+  constexpr int kBlocks = kSegment / kLanes;
+  F largest = f_set1(-INFINITY);
+  for (int b = 0; b < kBlocks; ++b) largest = f_max(largest, f_load(p + kLanes * b));
+  const float max = f_max_lane(largest);
+  F total = f_zero();
+  for (int b = 0; b < kBlocks; ++b) {
+    const F weight = f_exp(f_sub(f_load(p + kLanes * b), f_set1(max)));
+    f_store(p + kLanes * b, weight);
+    total = f_add(total, weight);
   }
-  // Tokens [begin, end) of the segment are seen by some query; begin is a page's first.
-  const int end = newest + 1 - base < kSegment ? newest + 1 - base : kSegment;
-  int begin = shape.window > 0 ? oldest - shape.window + 1 - base : 0;
-  begin = begin > 0 ? begin / size * size : 0;
+  return {max, f_sum(total)};
+}
 
-  alignas(64) float p[NQ * kSegment];
-  for (int at = begin; at < end; at += size) {
-    const uint16_t* page = k + (size_t)pages[(base + at) / size] * shape.page_stride;
-    const int tokens = end - at < size ? end - at : size;
-    int block = 0;
-    for (; block + 16 < tokens; block += 32)
-      score_blocks<NQ, 2>(page + block, shape.head_dim, size, q, head, p + at + block, kSegment);
-    if (block < tokens)
-      score_blocks<NQ, 1>(page + block, shape.head_dim, size, q, head, p + at + block, kSegment);
+// Tokens [begin, end) of a segment are seen by some query; begin is a page's first.
+struct Seen {
+  int base, begin, end;
+};
+
+static inline Seen seen(const AttentionShape& shape, const Batch& batch, int segment) {
+  const int base = segment * kSegment, past = batch.newest + 1 - base;
+  const int begin = shape.window > 0 ? batch.oldest - shape.window + 1 - base : 0;
+  return {base, begin > 0 ? begin / shape.page_size * shape.page_size : 0, past < kSegment ? past : kSegment};
+}
+
+static inline const uint16_t* page_at(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
+                                      int token) {
+  return base + (size_t)pages[token / shape.page_size] * shape.page_stride;
+}
+
+// What lies on the page of `token`, if a query sees it: `tokens` of it.
+static inline Next next_page(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
+                             const Batch& batch, int token) {
+  if (token > batch.newest) return {};
+  const char* at = reinterpret_cast<const char*>(page_at(shape, base, pages, token));
+  return {at, at + sizeof(uint16_t) * shape.page_size * shape.head_padded};
+}
+
+static void score_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
+                          const int32_t* pages, const Batch& batch, const Seen& s) {
+  const int size = shape.page_size, head = shape.head_dim;
+  const bool widen = batch.n > batch.tile;
+  for (int at = s.begin; at < s.end; at += size) {
+    const uint16_t* page = page_at(shape, k, pages, s.base + at);
+    const int tokens = s.end - at < size ? s.end - at : size;
+    Next next = next_page(shape, v, pages, batch, s.base + at);
+    for (int block = 0; block < tokens; block += kLanes * kScoreBlocks) {
+      const int n_blocks = kScoreBlocks > 1 && block + kLanes < tokens ? kScoreBlocks : 1;
+      constexpr int kStride = kLanes * kScoreBlocks;
+      for (int d = 0; widen && d < head; ++d) {
+        next.ask(n_blocks);
+        for (int b = 0; b < n_blocks; ++b)
+          f_store(batch.panel + d * kStride + kLanes * b, f_load_f16(page + d * size + block + kLanes * b));
+      }
+      for (int i = 0; i < batch.n; i += batch.tile) {
+        const int n = batch.n - i < batch.tile ? batch.n - i : batch.tile;
+        const float* q = batch.q + (size_t)i * shape.head_padded;
+        float* p = batch.p + (size_t)i * kSegment + at + block;
+        if (widen)
+          n_blocks == 1 ? score<1>(n, batch.panel, kStride, head, q, p, nullptr)
+                        : score<kScoreBlocks>(n, batch.panel, kStride, head, q, p, nullptr);
+        else
+          n_blocks == 1 ? score<1>(n, page + block, size, head, q, p, &next)
+                        : score<kScoreBlocks>(n, page + block, size, head, q, p, &next);
+      }
+    }
   }
-  for (int i = 0; i < NQ; ++i) {
-    const int position = queries[i].position;
-    int last = position + 1 - base, first = shape.window > 0 ? position - shape.window + 1 - base : 0;
-    last = last > kSegment ? kSegment : last;
-    first = first < 0 ? 0 : first;
-    running[i] = {-INFINITY, 0.0f};
-    if (last <= first)
-      memset(p + i * kSegment, 0, sizeof(float) * kSegment);
-    else
-      running[i] = softmax(shape, p + i * kSegment, begin / 16, (end + 15) / 16, first, last);
-  }
-  memset(acc, 0, sizeof(float) * NQ * head);
-  for (int at = begin; at < end; at += size) {
-    const uint16_t* page = v + (size_t)pages[(base + at) / size] * shape.page_stride;
-    const int tokens = end - at < size ? end - at : size;
-    constexpr int kBlocks = NQ <= 4 ? 4 : 2;
+}
+
+// The values of one page, read where they lie: few queries do not pay for widening them.
+static void add_page(const AttentionShape& shape, const uint16_t* page, int at, int tokens,
+                     const Batch& batch, Next* next) {
+  const int head = shape.head_padded;
+  for (int i = 0; i < batch.n; i += kValueQueries) {
+    const int n = batch.n - i < kValueQueries ? batch.n - i : kValueQueries;
+    const float* p = batch.p + (size_t)i * kSegment + at;
+    float* out = batch.acc + (size_t)i * head;
     int d = 0;
-    for (; d + 16 * kBlocks <= head; d += 16 * kBlocks)
-      value_blocks<NQ, kBlocks>(page + d, head, tokens, p + at, kSegment, acc + d);
-    for (; d < head; d += 16) value_blocks<NQ, 1>(page + d, head, tokens, p + at, kSegment, acc + d);
+    for (; d + kLanes * kValueBlocks <= head; d += kLanes * kValueBlocks)
+      add_values<kValueBlocks>(n, page + d, head, tokens, p, out + d, head, next);
+    for (; d < head; d += kLanes) add_values<1>(n, page + d, head, tokens, p, out + d, head, next);
   }
+}
+
+// Values [d, d + width) of tokens [at, at + tokens), which are on the panel.
+static void add_panel(const Batch& batch, int head, int d, int width, int at, int tokens) {
+  for (int i = 0; i < batch.n; i += kValueQueries) {
+    const int n = batch.n - i < kValueQueries ? batch.n - i : kValueQueries;
+    const float* p = batch.p + (size_t)i * kSegment + at;
+    float* out = batch.acc + (size_t)i * head + d;
+    int e = 0;
+    for (; e + kLanes * kValueBlocks <= width; e += kLanes * kValueBlocks)
+      add_values<kValueBlocks>(n, batch.panel + e, kPanelValues, tokens, p, out + e, head, nullptr);
+    for (; e < width; e += kLanes)
+      add_values<1>(n, batch.panel + e, kPanelValues, tokens, p, out + e, head, nullptr);
+  }
+}
+
+static void value_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
+                          const int32_t* pages, const Batch& batch, const Seen& s) {
+  const int size = shape.page_size, head = shape.head_padded;
+  memset(batch.acc, 0, sizeof(float) * batch.n * head);
+  if (batch.n <= kValueQueries) {
+    for (int at = s.begin; at < s.end; at += size) {
+      Next next = next_page(shape, k, pages, batch, s.base + at + kSegment);
+      const int tokens = s.end - at < size ? s.end - at : size;
+      add_page(shape, page_at(shape, v, pages, s.base + at), at, tokens, batch, &next);
+    }
+    return;
+  }
+  for (int at = s.begin; at < s.end; at += kPanelTokens) {
+    const int tokens = s.end - at < kPanelTokens ? s.end - at : kPanelTokens;
+    for (int d = 0; d < head; d += kPanelValues) {
+      const int width = head - d < kPanelValues ? head - d : kPanelValues;
+      for (int j = 0; j < tokens;) {
+        const int token = s.base + at + j, slot = token % size;
+        const int here = size - slot < tokens - j ? size - slot : tokens - j;
+        const uint16_t* page = page_at(shape, v, pages, token) + (size_t)slot * head + d;
+        Next next = d == 0 && slot == 0 ? next_page(shape, k, pages, batch, token + kSegment) : Next{};
+        for (const int end = j + here; j < end; ++j, page += head) {
+          next.ask(head / 32 + 1);
+          for (int e = 0; e < width; e += kLanes)
+            f_store(batch.panel + j * kPanelValues + e, f_load_f16(page + e));
+        }
+      }
+      add_panel(batch, head, d, width, at, tokens);
+    }
+  }
+}
+
+// One segment for all queries: what they attend to in it goes to running[i] and batch.acc. Pages only say
+// where a token lies: their size changes no bit.
+static void reduce_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
+                           const int32_t* pages, const Batch& batch, int segment, Running* running) {
+  const Seen s = seen(shape, batch, segment);
+  score_segment(shape, k, v, pages, batch, s);
+  for (int i = 0; i < batch.n; ++i) {
+    const int position = batch.queries[i].position;
+    const int last = position + 1 - s.base, first = shape.window > 0 ? last - shape.window : 0;
+    float* p = batch.p + (size_t)i * kSegment;
+    if (first <= 0 && last >= kSegment && s.begin == 0 && !(shape.softcap > 0.0f))
+      running[i] = softmax_whole(p);
+    else if (last > 0 && first < kSegment)
+      running[i] = softmax(shape, p, s.begin / 16, (s.end + 15) / 16, first, last);
+    else {
+      running[i] = {-INFINITY, 0.0f};
+      memset(p, 0, sizeof(float) * kSegment);
+    }
+  }
+  value_segment(shape, k, v, pages, batch, s);
+}
+
+static inline float f_first(F a) {
+  float lanes[kLanes];
+  f_store(lanes, a);
+  return lanes[0];
 }
 
 // Folds a segment's result into the total; a segment in which everything was masked changes nothing.
@@ -139,11 +230,10 @@ static inline void fold_segment(int head, Running* total, float* total_acc, Runn
     return;
   }
   const float next = part.max > total->max ? part.max : total->max;
-  const F before = f_exp(f_set1(total->max - next)), here = f_exp(f_set1(part.max - next));
-  float a[16], b[16];
-  f_store(a, before);
-  f_store(b, here);
-  total->sum = total->sum * a[0] + part.sum * b[0];
+  // Of the two factors one is e^0, which is exactly 1.
+  const F before = total->max == next ? f_set1(1.0f) : f_exp(f_set1(total->max - next));
+  const F here = part.max == next ? f_set1(1.0f) : f_exp(f_set1(part.max - next));
+  total->sum = total->sum * f_first(before) + part.sum * f_first(here);
   total->max = next;
   for (int d = 0; d < head; d += 16)
     f_store(total_acc + d, f_fma(f_load(acc + d), here, f_mul(f_load(total_acc + d), before)));
@@ -158,66 +248,63 @@ static inline void write_out(const AttentionShape& shape, Running total, float* 
     store_up_to(out + d, f_mul(f_load(acc + d), inverse), lanes_left(shape.head_dim, d));
 }
 
-template <int NQ>
-static void attend_queries(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
-                           const int32_t* pages, const Query* queries, int first, int last, float* partial,
-                           size_t partial_stride) {
-  const int head = shape.head_padded;
-  alignas(64) float q[NQ * kMaxHeadDim], acc[NQ * kMaxHeadDim];
-  for (int i = 0; i < NQ; ++i)
-    for (int d = 0; d < head; d += 16) {
-      F value = f_zero();
-      if (d < shape.head_dim) value = load_up_to(queries[i].q + d, lanes_left(shape.head_dim, d));
-      f_store(q + i * head + d, f_mul(value, f_set1(shape.scale)));
-    }
-  Running running[NQ];
-  if (partial) {
-    reduce_segment<NQ>(shape, k, v, pages, queries, q, first, running, acc);
-    for (int i = 0; i < NQ; ++i) {
-      float* to = partial + i * partial_stride;
-      memcpy(to, acc + i * head, sizeof(float) * head);
-      to[head] = running[i].max;
-      to[head + 1] = running[i].sum;
-    }
-    return;
+// Lays the queries out tile by tile, dimension by dimension, so that a tile reads its values in a row.
+static Batch batch_of(const AttentionShape& shape, const Query* queries, int n, float* scratch) {
+  const int head = shape.head_padded, n_tiles = (n + kScoreQueries - 1) / kScoreQueries;
+  Batch batch = {};
+  batch.queries = queries;
+  batch.n = n;
+  batch.tile = (n + n_tiles - 1) / n_tiles;
+  batch.q = scratch;
+  batch.p = batch.q + (size_t)n * head;
+  batch.acc = batch.p + (size_t)n * kSegment;
+  batch.total = batch.acc + (size_t)n * head;
+  batch.panel = batch.total + (size_t)n * head;
+  batch.newest = batch.oldest = queries[0].position;
+  for (int i = 0; i < n; ++i) {
+    const int position = queries[i].position;
+    batch.newest = position > batch.newest ? position : batch.newest;
+    batch.oldest = position < batch.oldest ? position : batch.oldest;
+    const int first = i / batch.tile * batch.tile;
+    const int its = n - first < batch.tile ? n - first : batch.tile;
+    float* q = batch.q + (size_t)first * head + (i - first);
+    for (int d = 0; d < shape.head_dim; ++d) q[d * its] = queries[i].q[d] * shape.scale;
   }
-  alignas(64) float total_acc[NQ * kMaxHeadDim];
-  Running total[NQ];
-  for (int i = 0; i < NQ; ++i) total[i] = {-INFINITY, 0.0f};
-  for (int segment = first; segment < last; ++segment) {
-    reduce_segment<NQ>(shape, k, v, pages, queries, q, segment, running, acc);
-    for (int i = 0; i < NQ; ++i)
-      fold_segment(head, &total[i], total_acc + i * head, running[i], acc + i * head);
-  }
-  for (int i = 0; i < NQ; ++i) write_out(shape, total[i], total_acc + i * head, queries[i].out);
+  return batch;
 }
 
 static void attend(const AttentionShape& shape, const uint16_t* k, const uint16_t* v, const int32_t* pages,
-                   const Query* queries, int n, int first, int last, float* partial, size_t partial_stride) {
-  switch (n) {
-#define UNSPOOL_QUERIES(NQ) \
-  case NQ:                  \
-    return attend_queries<NQ>(shape, k, v, pages, queries, first, last, partial, partial_stride);
-    UNSPOOL_QUERIES(1)
-    UNSPOOL_QUERIES(2)
-    UNSPOOL_QUERIES(3)
-    UNSPOOL_QUERIES(4)
-    UNSPOOL_QUERIES(5)
-    UNSPOOL_QUERIES(6)
-    UNSPOOL_QUERIES(7)
-    UNSPOOL_QUERIES(8)
-#undef UNSPOOL_QUERIES
+                   const Query* queries, int n, int first, int last, float* scratch) {
+  const Batch batch = batch_of(shape, queries, n, scratch);
+  const int head = shape.head_padded;
+  Running running[kMaxQueries], total[kMaxQueries];
+  for (int i = 0; i < n; ++i) total[i] = {-INFINITY, 0.0f};
+  const int earliest = first_segment(shape, batch.oldest);
+  for (int segment = first > earliest ? first : earliest; segment < last; ++segment) {
+    reduce_segment(shape, k, v, pages, batch, segment, running);
+    for (int i = 0; i < n; ++i) {
+      const float* acc = batch.acc + (size_t)i * head;
+      if (queries[i].partial) {
+        float* to = queries[i].partial + (size_t)segment * partial_floats(head);
+        memcpy(to, acc, sizeof(float) * head);
+        to[head] = running[i].max;
+        to[head + 1] = running[i].sum;
+      } else {
+        fold_segment(head, &total[i], batch.total + (size_t)i * head, running[i], acc);
+      }
+    }
   }
+  for (int i = 0; i < n; ++i)
+    if (!queries[i].partial) write_out(shape, total[i], batch.total + (size_t)i * head, queries[i].out);
 }
 
-static void merge(const AttentionShape& shape, const float* partial, size_t segment_stride, int n_segments,
-                  float* out) {
+static void merge(const AttentionShape& shape, const float* partial, int position, float* out) {
+  const int head = shape.head_padded;
   alignas(64) float acc[kMaxHeadDim];
   Running total = {-INFINITY, 0.0f};
-  for (int s = 0; s < n_segments; ++s) {
-    const float* part = partial + s * segment_stride;
-    fold_segment(shape.head_padded, &total, acc, {part[shape.head_padded], part[shape.head_padded + 1]},
-                 part);
+  for (int s = first_segment(shape, position); s <= position / kSegment; ++s) {
+    const float* part = partial + (size_t)s * partial_floats(head);
+    fold_segment(head, &total, acc, {part[head], part[head + 1]}, part);
   }
   write_out(shape, total, acc, out);
 }

@@ -8,6 +8,7 @@
 #include "gemm_quant.h"
 #include "gemm_float.h"
 #include "rowwise.h"
+#include "attention_tiles.h"
 #include "attention.h"
 // clang-format on
 

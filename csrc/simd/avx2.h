@@ -16,6 +16,8 @@ struct I {
 };
 using W = I;
 
+constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
+
 static inline F f_zero() {
   return {_mm256_setzero_ps(), _mm256_setzero_ps()};
 }

@@ -15,6 +15,8 @@ typedef float F __attribute__((vector_size(64)));
 typedef int32_t I __attribute__((vector_size(64)));
 typedef uint32_t W __attribute__((vector_size(64)));  // 64 bytes, four a lane, lowest first
 
+constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
+
 typedef int16_t Half __attribute__((vector_size(64)));
 
 static inline F f_set1(float x) {
