@@ -37,7 +37,15 @@ inline void nibbles(const uint8_t* p, uint8_t* q) {
 }
 
 inline void fifth_bits(uint32_t bits, uint8_t* q) {
-  for (int i = 0; i < 32; ++i) q[i] |= ((bits >> i) & 1) << 4;
+  // Eight at once: each byte of a word keeps its own of eight bits, and becomes 16 where that is set.
+  for (int i = 0; i < 4; ++i) {
+    const uint64_t own = ((bits >> (8 * i)) & 255) * 0x0101010101010101u & 0x8040201008040201u;
+    const uint64_t set = ((own + 0x7f7f7f7f7f7f7f7fu) >> 7) & 0x0101010101010101u;
+    uint64_t word;
+    memcpy(&word, q + 8 * i, 8);
+    word |= set << 4;
+    memcpy(q + 8 * i, &word, 8);
+  }
 }
 
 // Six-bit scales and mins of Q4_K and Q5_K: eight of each in twelve bytes.

@@ -34,6 +34,11 @@ constexpr int bits_of(Store store) {
   }
 }
 
+// Of two-level kinds: sub and submin have 4 bits each, and share a byte.
+constexpr bool shares_sub(Store store) {
+  return store == Store::kU2;
+}
+
 // What a quant of IQ4 stands for, plus 128.
 constexpr uint8_t kIq4Levels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
 

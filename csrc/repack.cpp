@@ -34,7 +34,7 @@ constexpr Kind kKinds[] = {
     {Encoding::kIQ4_XS, Store::kIq4, 32, true, false, true, 128, 256, 136},
 };
 
-const Kind* find_kind(Encoding encoding) {
+constexpr const Kind* find_kind(Encoding encoding) {
   for (const Kind& kind : kKinds)
     if (kind.encoding == encoding) return &kind;
   return nullptr;
@@ -59,15 +59,17 @@ struct Quads {
   }
 };
 
-// Bits [from, from + n_bits) of all quants, to planes of so many bits: see kernels/unpack.h.
-void put_planes(const Quads& quads, int from, int n_bits, uint8_t* planes) {
-  const int per_plane = 8 / n_bits;
-  const uint64_t mask = 0x0101010101010101u * ((1u << n_bits) - 1);  // of every byte, so no bit crosses one
-  for (int i = 0; i < n_bits; ++i) {
+// Bits [FROM, FROM + N_BITS) of all quants, to planes of so many bits: see kernels/unpack.h.
+template <int FROM, int N_BITS>
+void put_planes(const Quads& quads, uint8_t* planes) {
+  constexpr int kQuads = 8 / N_BITS;  // of a plane
+  constexpr uint64_t kMask =
+      0x0101010101010101u * ((1 << N_BITS) - 1);  // of every byte: no bit leaves its own
+  for (int i = 0; i < N_BITS; ++i) {
     uint64_t plane[kPlane / 8] = {0};
-    for (int j = 0; j < per_plane; ++j)
+    for (int j = 0; j < kQuads; ++j)
       for (int b = 0; b < kPlane / 8; ++b)
-        plane[b] |= ((quads.words[per_plane * i + j][b] >> from) & mask) << (n_bits * j);
+        plane[b] |= ((quads.words[kQuads * i + j][b] >> FROM) & kMask) << (N_BITS * j);
     memcpy(planes + kPlane * i, plane, kPlane);
   }
 }
@@ -77,7 +79,7 @@ struct Split {
   int low, high;
 };
 
-Split split_of(Store store) {
+constexpr Split split_of(Store store) {
   const int bits = bits_of(store);
   if (bits == 3) return {2, 1};
   return bits == 5 || bits == 6 ? Split{4, bits - 4} : Split{bits, 0};
@@ -94,25 +96,6 @@ int get_quant(const Packed& p, const uint8_t* group, int lane, int i) {
   int q = get_bits(group, split.low, lane, i);
   if (split.high) q |= get_bits(group + kPlane * split.low, split.high, lane, i) << split.low;
   return p.store == Store::kIq4 ? kIq4Levels[q] : q;
-}
-
-void put_quants(const Packed& p, const Quads& quads, uint8_t* group) {
-  const Split split = split_of(p.store);
-  put_planes(quads, 0, split.low, group);
-  if (split.high) put_planes(quads, split.low, split.high, group + kPlane * split.low);
-}
-
-void put_scales(const Packed& p, const Group& g, int j, int lane, uint8_t* tile) {
-  const int parts = kGroup / p.group;
-  const int upper = p.two_level ? j / 8 : j;
-  memcpy(tile + p.scale_at + 2 * (upper * kTile + lane), &g.scale, 2);
-  if (p.has_min) memcpy(tile + p.min_at + 2 * (upper * kTile + lane), &g.min, 2);
-  if (!p.two_level) return;
-  for (int h = 0; h < parts; ++h) {
-    const size_t at = (size_t)(j * parts + h) * kTile + lane;
-    tile[p.sub_at + at] = p.shared_sub ? (uint8_t)(g.sub[h] | (g.submin[h] << 4)) : g.sub[h];
-    if (p.has_min && !p.shared_sub) tile[p.submin_at + at] = g.submin[h];
-  }
 }
 
 // An exponent of all ones: infinity or not a number.
@@ -137,21 +120,70 @@ bool repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) 
   return finite;
 }
 
-bool repack_quants(Encoding encoding, const uint8_t* rows, size_t stride, int n_rows, const Packed& p,
-                   uint8_t* tile) {
+// Of one tile. The kind is known to the compiler, for all of it is shifts and small loops.
+template <Encoding ENCODING>
+bool repack_quants(const uint8_t* rows, size_t stride, int n_rows, const Packed& p, uint8_t* tile) {
+  constexpr Kind kKind = *find_kind(ENCODING);
+  constexpr Split kSplit = split_of(kKind.store);
+  constexpr int kParts = kGroup / kKind.group;
+  constexpr bool kSharedSub = shares_sub(kKind.store);
+  const int n_groups = p.k / kGroup;
+  uint16_t* const scales = reinterpret_cast<uint16_t*>(tile + p.scale_at);
+  uint16_t* const mins = reinterpret_cast<uint16_t*>(tile + p.min_at);
+  uint8_t *const subs = tile + p.sub_at, *const submins = tile + p.submin_at;
   Quads quads = {};
-  Group group = {};
   bool finite = true;
-  for (int j = 0; j < p.k / kGroup; ++j) {
+  for (int j = 0; j < n_groups; ++j) {
+    const int upper = kTile * (kKind.two_level ? j / 8 : j);
     for (int lane = 0; lane < n_rows; ++lane) {
-      read_group(encoding, rows + lane * stride, j, &group);
+      Group group;
+      read_group(ENCODING, rows + lane * stride, j, &group);
       quads.put(lane, group.q);
-      put_scales(p, group, j, lane, tile);
-      finite &= finite_f16(group.scale) && (!p.has_min || finite_f16(group.min));
+      scales[upper + lane] = group.scale;
+      finite &= finite_f16(group.scale);
+      if (kKind.has_min) {
+        mins[upper + lane] = group.min;
+        finite &= finite_f16(group.min);
+      }
+      for (int h = 0; kKind.two_level && h < kParts; ++h) {
+        const int at = (j * kParts + h) * kTile + lane;
+        subs[at] = kSharedSub ? (uint8_t)(group.sub[h] | (group.submin[h] << 4)) : group.sub[h];
+        if (kKind.has_min && !kSharedSub) submins[at] = group.submin[h];
+      }
     }
-    put_quants(p, quads, tile + j * p.group_bytes());
+    put_planes<0, kSplit.low>(quads, tile);
+    tile += kPlane * kSplit.low;
+    if constexpr (kSplit.high != 0) {
+      put_planes<kSplit.low, kSplit.high>(quads, tile);
+      tile += kPlane * kSplit.high;
+    }
   }
   return finite;
+}
+
+using Repack = bool (*)(const uint8_t*, size_t, int, const Packed&, uint8_t*);
+
+Repack repack_of(Encoding encoding) {
+  switch (encoding) {
+#define UNSPOOL_ENCODING(NAME) \
+  case Encoding::NAME:         \
+    return repack_quants<Encoding::NAME>;
+    UNSPOOL_ENCODING(kQ4_0)
+    UNSPOOL_ENCODING(kQ4_1)
+    UNSPOOL_ENCODING(kQ5_0)
+    UNSPOOL_ENCODING(kQ5_1)
+    UNSPOOL_ENCODING(kQ8_0)
+    UNSPOOL_ENCODING(kIQ4_NL)
+    UNSPOOL_ENCODING(kQ2_K)
+    UNSPOOL_ENCODING(kQ3_K)
+    UNSPOOL_ENCODING(kQ4_K)
+    UNSPOOL_ENCODING(kQ5_K)
+    UNSPOOL_ENCODING(kQ6_K)
+    UNSPOOL_ENCODING(kIQ4_XS)
+#undef UNSPOOL_ENCODING
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace
@@ -165,7 +197,7 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   p->two_level = kind->two_level;
   p->has_min = kind->has_min;
   p->signed_sub = kind->signed_sub;
-  p->shared_sub = kind->store == Store::kU2;
+  p->shared_sub = shares_sub(kind->store);
   p->zero = kind->zero;
   while (1 << p->zero_bits < p->zero) ++p->zero_bits;
   p->n = n;
@@ -195,13 +227,14 @@ size_t row_bytes(Encoding encoding, int k) {
 
 bool repack_tiles(Encoding encoding, const uint8_t* source, const Packed& p, int tile0, int tile1) {
   const size_t stride = row_bytes(encoding, p.k);
+  const Repack repack = repack_of(encoding);
   bool finite = true;
   for (int t = tile0; t < tile1; ++t) {
     uint8_t* tile = p.data + (size_t)t * p.tile_bytes;
     const uint8_t* rows = source + (size_t)t * kTile * stride;
     const int n = p.n - t * kTile < kTile ? p.n - t * kTile : kTile;  // padding rows stay zero
-    if (p.quantized())
-      finite &= repack_quants(encoding, rows, stride, n, p, tile);
+    if (repack)
+      finite &= repack(rows, stride, n, p, tile);
     else
       for (int lane = 0; lane < n; ++lane) finite &= repack_float(rows + lane * stride, p, lane, tile);
   }

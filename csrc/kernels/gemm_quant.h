@@ -10,11 +10,6 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-// Scales of two levels whose sub and submin have 4 bits each lie in one byte.
-constexpr bool shares_sub(Store store) {
-  return store == Store::kU2;
-}
-
 template <Store STORE, bool TWO_LEVEL>
 static inline F group_scale(const Packed& w, const uint8_t* tile, int index, int super) {
   if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
