@@ -52,7 +52,8 @@ nb::object new_array(std::vector<T>&& values) {
 }
 
 // A row is None, to be left alone, or (program, seed, branch, position, n_output, running, counts, dry,
-// banned, wants_candidates); the three before the last are None or arrays, see fused.py.
+// banned, candidates); the three before the last are None or arrays, see fused.py. The last is False for
+// none, True for all, or how many of the first in order there must be.
 RowJob job_of(nb::tuple row, float* logits) {
   if (row.size() != 10) throw std::invalid_argument("run: a row has ten parts");
   RowJob job = {};
@@ -75,6 +76,13 @@ RowJob job_of(nb::tuple row, float* logits) {
   return job;
 }
 
+int n_candidates_of(nb::handle asked) {
+  if (nb::isinstance<nb::bool_>(asked)) return nb::cast<bool>(asked) ? -1 : 0;
+  const int n = nb::cast<int>(asked);
+  if (n < 1) throw std::invalid_argument("run: number of candidates");
+  return n;
+}
+
 nb::object answer_of(RowResult& result, bool wants_candidates) {
   if (!result.done) return nb::none();
   nb::object observed = result.has_observed ? nb::cast(result.observed) : nb::none();
@@ -82,7 +90,8 @@ nb::object answer_of(RowResult& result, bool wants_candidates) {
   std::vector<int64_t> ids(result.candidates.size());
   std::vector<double> z(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = result.candidates[i].id, z[i] = result.candidates[i].z;
-  return nb::make_tuple(result.token_id, observed, new_array(std::move(ids)), new_array(std::move(z)));
+  return nb::make_tuple(result.token_id, observed, new_array(std::move(ids)), new_array(std::move(z)),
+                        result.log_total);
 }
 
 nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
@@ -92,20 +101,20 @@ nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
   if (n_vocab > 1 && logits.stride(1) != 1)
     throw std::invalid_argument("run: lines of logits must be contiguous");
   std::vector<RowJob> jobs(n_rows);
-  std::vector<char> wants(n_rows);
+  std::vector<int> n_candidates(n_rows);
   for (size_t i = 0; i < n_rows; ++i) {
     if (rows[i].is_none()) continue;
     const nb::tuple row = nb::cast<nb::tuple>(rows[i]);
     jobs[i] = job_of(row, logits.data() + (int64_t)i * logits.stride(0));
-    wants[i] = nb::cast<bool>(row[9]);
+    n_candidates[i] = n_candidates_of(row[9]);
   }
   std::vector<RowResult> results(n_rows);
   {
     nb::gil_scoped_release release;
-    sampler.run(jobs, (int)n_vocab, wants, results);
+    sampler.run(jobs, (int)n_vocab, n_candidates, results);
   }
   nb::list answers;
-  for (size_t i = 0; i < n_rows; ++i) answers.append(answer_of(results[i], wants[i] != 0));
+  for (size_t i = 0; i < n_rows; ++i) answers.append(answer_of(results[i], n_candidates[i] != 0));
   return answers;
 }
 

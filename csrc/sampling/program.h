@@ -91,6 +91,7 @@ struct RowResult {
   bool has_observed = false;
   double observed = 0;                // of the chosen token: see types.Chosen
   std::vector<Candidate> candidates;  // ids ascending, when they were asked for
+  double log_total = 0;               // then: ln of the sum of e^(z - top) over all survivors
 };
 
 }  // namespace unspool::sampling

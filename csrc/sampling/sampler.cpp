@@ -40,10 +40,9 @@ bool apply(const Op& op, const RowJob& job, bool is_last, Survivors& survivors, 
   }
 }
 
-// list() in order of id. What stages leave is mostly in that order already.
-std::vector<Candidate> by_id(Survivors& survivors) {
+// In order of id. What stages leave is mostly in that order already.
+std::vector<Candidate> by_id(std::vector<Candidate>& list) {
   const auto earlier = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
-  auto& list = survivors.list();
   list.erase(std::remove_if(list.begin(), list.end(), [](const Candidate& c) { return !(c.z > -INFINITY); }),
              list.end());
   const auto middle = std::is_sorted_until(list.begin(), list.end(), earlier);
@@ -52,8 +51,7 @@ std::vector<Candidate> by_id(Survivors& survivors) {
   return list;
 }
 
-bool work_out(const RowJob& job, int n_vocab, bool wants_candidates, const Vectors& vectors,
-              RowResult& result) {
+bool work_out(const RowJob& job, int n_vocab, int n_candidates, const Vectors& vectors, RowResult& result) {
   if (!job.program) return false;
   static thread_local Workspace work;
   Survivors survivors(vectors, job.logits, n_vocab, work);
@@ -61,22 +59,25 @@ bool work_out(const RowJob& job, int n_vocab, bool wants_candidates, const Vecto
   for (const Op& op : job.program->ops)
     if (!apply(op, job, &op == &job.program->ops.back(), survivors, lesson)) return false;
   if (!survivors.sound() || survivors.top() == -INFINITY) return false;
+  // Before anything becomes a list, so that it is the same number however many candidates are asked for.
+  if (n_candidates != 0) result.log_total = survivors.sums().log_total();
   const Candidate chosen =
       job.program->greedy ? survivors.best() : draw(survivors, Noise(job, kChooseTags), vectors);
   result.token_id = chosen.id;
   result.has_observed = lesson.stage != OpKind::kCount;
   if (result.has_observed) result.observed = lesson.of(chosen);
-  if (wants_candidates) result.candidates = by_id(survivors);
+  if (n_candidates != 0)
+    result.candidates = by_id(n_candidates < 0 ? survivors.list() : survivors.head((size_t)n_candidates));
   return true;
 }
 
 }  // namespace
 
-void Sampler::run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<char>& wants_candidates,
+void Sampler::run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<int>& n_candidates,
                   std::vector<RowResult>& results) {
   crew_.run((int)jobs.size(), [&](int i) {
     try {
-      results[i].done = work_out(jobs[i], n_vocab, wants_candidates[i] != 0, vectors_, results[i]);
+      results[i].done = work_out(jobs[i], n_vocab, n_candidates[i], vectors_, results[i]);
     } catch (const std::bad_alloc&) {
       results[i].done = false;
     }

@@ -13,7 +13,7 @@ class Sampler {
   Sampler(int n_threads, const Vectors& vectors) : vectors_(vectors), crew_(n_threads) {}
 
   // results[i] is what becomes of jobs[i], whoever else is there. Rows are n_vocab wide.
-  void run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<char>& wants_candidates,
+  void run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<int>& n_candidates,
            std::vector<RowResult>& results);
 
   const char* isa() const { return vectors_.name; }

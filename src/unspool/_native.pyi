@@ -85,11 +85,12 @@ class Program:
     ) -> None: ...
 
 # program, seed, branch, position, tokens of the answer so far, running value; counts of the penalties (ids,
-# repetition, additive), edits of DRY (ids, amounts), banned ids; whether candidates are wanted
+# repetition, additive), edits of DRY (ids, amounts), banned ids; whether candidates are
+# wanted: none, all, or so many of the first in order at least
 RowLine: TypeAlias = tuple[
     Program, int, int, int, int, float,
     tuple[I32, I32, I32] | None, tuple[I32, F64] | None, I32 | None,
-    bool,
+    bool | int,
 ]  # fmt: skip
 
 class Sampler:
@@ -98,9 +99,10 @@ class Sampler:
     def __init__(self, n_threads: int, isa: str) -> None: ...
     def run(
         self, logits: F32, rows: list[RowLine | None]
-    ) -> list[tuple[int, float | None, Ids | None, F64 | None] | None]:
-        """(token, observed, candidate ids, their logits) of each row; None for a row that is None or has no
-        candidate or a logit that is no number. `logits` (R, V), each row contiguous, are written to and put
-        back."""
+    ) -> list[tuple[int, float | None, None, None] | tuple[int, float | None, Ids, F64, float] | None]:
+        """(token, observed, candidate ids ascending, their logits, log of the sum of e^(logit - largest) over
+        all survivors) of each row, of which only those that want candidates have the last; None for a row
+        that is None or has no candidate or a logit that is no number. `logits` (R, V), each row contiguous,
+        are written to and put back."""
     @property
     def isa(self) -> str: ...

@@ -80,6 +80,7 @@ class Row:
     history: History | None = None  # what follows token_ids; None: stages work it out from the start
     wants_candidates: bool = False  # whether all survivors are looked at, and not only the chosen token
     n_new_max: int = 0  # tokens that the text may have after the prompt; 0: not said
+    n_candidates: int | None = None  # of those, how many of the first in order are enough; None: all
     ends_with: Callable[[int], bool] = _never_ends  # whether a token would end the text here, for any reason
 
     @property
@@ -126,10 +127,16 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Who survived the pipeline, ids ascending; -inf appears nowhere."""
+    """Who survived the pipeline, ids ascending; -inf appears nowhere.
+
+    These are all of them, or the first in order (the largest logit, then the lowest id) and `whole` gives
+    all. Softmax over all is the distribution that is drawn from.
+    """
 
     token_ids: Ids  # (n,)
-    logits: F64  # (n,) after every stage; softmax over them is the distribution drawn from
+    logits: F64  # (n,) after every stage
+    log_total: float | None = None  # ln of the sum of e^(logit - largest) over all; None: not worked out
+    whole: Callable[[], Candidates] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class ScriptedSearch:
     n_answers: int = 1
     forks_later: bool = True
     wants_candidates: bool = True
+    n_candidates: int | None = None
     is_ranked: bool = False
 
     def check(self, params):

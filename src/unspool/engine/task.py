@@ -183,6 +183,7 @@ class Task:
 
     def _row(self, branch: Branch, branch_id: int) -> Row:
         params = self.request.params
+        wants_all = params.logprobs is not None or params.trace
         return Row(
             params,
             self.seed,
@@ -191,8 +192,9 @@ class Task:
             self.n_prompt,
             self.rules,
             branch.history,
-            self.search.wants_candidates or params.logprobs is not None or params.trace,
+            self.search.wants_candidates or wants_all,
             self.n_new_max,
+            None if wants_all else self.search.n_candidates,
             lambda token_id: self._ends(branch, token_id),
         )
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -160,7 +161,8 @@ def process(logits: F32, rows: Sequence[Row], *, isa: str = "") -> list[Processe
     if not (logits.flags.writeable and logits.dtype == np.float32 and logits.strides[1] == logits.itemsize):
         logits = np.array(logits, dtype=np.float32)
     lines: list[_native.RowLine | None] = [_line(row) for row in rows]
-    return [_processed(answer) for answer in sampler(isa).run(logits, lines)]
+    answers = sampler(isa).run(logits, lines)
+    return [_processed(*each, isa) for each in zip(answers, logits, rows, strict=True)]
 
 
 def _line(row: Row) -> _native.RowLine:
@@ -179,7 +181,7 @@ def _line(row: Row) -> _native.RowLine:
             running = history.running.value
     return (
         known.program, row.seed, row.branch, n_tokens, n_tokens - row.n_prompt, running,
-        counts, dry, banned, row.wants_candidates,
+        counts, dry, banned, row.wants_candidates and (row.n_candidates or True),
     )  # fmt: skip
 
 
@@ -191,8 +193,21 @@ def _history_of(row: Row) -> History:
     return history
 
 
-def _processed(answer: Any) -> Processed | None:
+def _processed(answer: Any, z: F32, row: Row, isa: str) -> Processed | None:
     if answer is None:
         return None
-    token_id, observed, ids, z = answer
-    return Processed(Chosen(token_id, observed), None if ids is None else Candidates(ids, z))
+    token_id, observed, *found = answer
+    if len(found) == 2:  # no candidates
+        return Processed(Chosen(token_id, observed))
+    ids, logits, log_total = found
+    is_part = row.n_candidates is not None and ids.size >= row.n_candidates
+    whole = partial(_all_candidates, z, row, isa) if is_part else None
+    return Processed(Chosen(token_id, observed), Candidates(ids, logits, log_total, whole))
+
+
+def _all_candidates(z: F32, row: Row, isa: str) -> Candidates:
+    """Of a row (V,) of which the first were told: the same once more, whose every number is the same."""
+    (processed,) = process(z[None], [replace(row, n_candidates=None)], isa=isa)
+    assert processed is not None, "it was worked out before"
+    assert processed.candidates is not None, "a row that wants candidates gets them"
+    return processed.candidates

@@ -58,6 +58,12 @@ class Search(Protocol):
         ...
 
     @property
+    def n_candidates(self) -> int | None:
+        """Of those, how many of the first in order it mostly looks at; None when it is all. Where it turns
+        out to need more it asks for all (Candidates.whole)."""
+        ...
+
+    @property
     def draws(self) -> bool:
         """Whether random numbers have a part in it, at a temperature above 0."""
         ...

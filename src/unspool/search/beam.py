@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
-from unspool.search.groups import Group, Groups, advance, likeliest
+from unspool.search.groups import Group, Groups, advance, likeliest, n_heads
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole, refuse_drawing
 from unspool.search.stopping import Rule
@@ -60,6 +60,10 @@ class Beam:
     @property
     def max_branches(self) -> int:
         return self.width
+
+    @property
+    def n_candidates(self) -> int:
+        return n_heads(self.width) + 1
 
     def check(self, params: DecodingParams) -> None:
         refuse_drawing(params, "a beam search")

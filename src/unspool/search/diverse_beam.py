@@ -15,7 +15,7 @@ from unspool.errors import BadRequest
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
 from unspool.search.beam import MOST_BEAMS
-from unspool.search.groups import Group, Groups, advance, untaken
+from unspool.search.groups import Group, Groups, advance, n_heads, untaken
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.settings import (
     EarlyStopping,
@@ -72,6 +72,10 @@ class DiverseBeam:
     @property
     def max_branches(self) -> int:
         return self.width
+
+    @property
+    def n_candidates(self) -> int:
+        return n_heads(self.width // self.groups) + self.width + 1  # earlier groups may have taken so many
 
     def check(self, params: DecodingParams) -> None:
         refuse_drawing(params, "a diverse beam search")

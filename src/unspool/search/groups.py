@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.stopping import Rule, is_over
 from unspool.search.telling import GroupStep, tell_groups
-from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
+from unspool.types import F64, Answer, Chosen, Complete, Drop, Ids, Move, Processed, Row
 
 # What may follow a hypothesis, given the tokens that earlier groups have chosen at this step.
 Choosing: TypeAlias = Callable[[Hypothesis, Row, Processed, Counter[int]], Choices]
@@ -48,6 +49,11 @@ class Groups:
         return tuple((h.branch, h.score) for h in [*distinct.values()][:n_best])
 
 
+def n_heads(width: int) -> int:
+    """How many continuations of a group are looked at first: some of them may end a text."""
+    return 2 * width
+
+
 def advance(
     rule: Rule,
     choices_of: Choosing,
@@ -67,7 +73,7 @@ def advance(
     n_born = state.n_born
     for group in state.groups:
         choices = [choices_of(h, *said[h.branch], taken) for h in group.live]
-        ending, going_on = pick(in_order(choices, 2 * rule.width), rule.width)
+        ending, going_on = pick(in_order(choices, n_heads(rule.width)), rule.width)
         logprob_of = {h.branch: h.logprob for h in group.live}
         pool, born = list(group.ended), dict[int, Continuation]()  # born: those that end now
         for c in ending if not (rule.early_stopping is True and len(pool) == rule.width) else ():
@@ -117,10 +123,14 @@ def untaken(strength: float) -> Choosing:
             return choices
         ids = np.array(sorted(taken))
         counts = np.array([taken[token_id] for token_id in ids.tolist()])
-        found = np.isin(ids, choices.token_ids)
-        at = np.searchsorted(choices.token_ids, ids[found])
-        values = choices.rank_values.copy()
-        values[at] -= strength * counts[found]
-        return replace(choices, rank_values=values)
+        return choices.ranked(partial(_less, ids, strength * counts))
 
     return choices_of
+
+
+def _less(ids: Ids, amounts: F64, choices: Choices) -> F64:
+    """The rank values with something taken off those of some tokens, ids ascending."""
+    found = np.isin(ids, choices.token_ids)
+    values: F64 = choices.rank_values.copy()
+    values[np.searchsorted(choices.token_ids, ids[found])] -= amounts[found]
+    return values

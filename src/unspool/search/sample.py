@@ -19,6 +19,7 @@ class Sample:
     first: int = 0  # the number of its first branch
     forks_later: ClassVar[bool] = False
     wants_candidates: ClassVar[bool] = False
+    n_candidates: ClassVar[int | None] = None
     draws: ClassVar[bool] = True
     is_ranked: ClassVar[bool] = False
 

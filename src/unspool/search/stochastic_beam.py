@@ -49,6 +49,7 @@ class StochasticBeam:
     n_first: ClassVar[int] = 1
     forks_later: ClassVar[bool] = True
     wants_candidates: ClassVar[bool] = True
+    n_candidates: ClassVar[int | None] = None
     draws: ClassVar[bool] = True
     is_ranked: ClassVar[bool] = True
 

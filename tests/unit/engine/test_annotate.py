@@ -210,6 +210,7 @@ class ForksOnce:
     n_first = 1
     forks_later = True
     wants_candidates = False
+    n_candidates = None
     is_ranked = False
     n_steps: int = 0
 

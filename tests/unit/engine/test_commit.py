@@ -22,6 +22,7 @@ class Scripted:
     script: dict[int, tuple]
     max_branches: int = 4
     wants_candidates: bool = True
+    n_candidates: int | None = None
     forks_later: bool = True
     n_first: int = 1
     n_steps: int = 0

@@ -197,6 +197,7 @@ class Growing:
     n_answers = 1
     forks_later = True
     wants_candidates = False
+    n_candidates = None
     is_ranked = False
 
     def check(self, params):
