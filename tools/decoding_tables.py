@@ -39,12 +39,14 @@ def stages() -> str:
 
 
 def methods() -> str:
-    """Every stage with its paper and what it does, in one line."""
+    """Every stage, and what comes before the stages, with its paper and what it does, in one line."""
     from unspool.logits import choose
+    from unspool.logits.contrast import Contrast
+    from unspool.logits.guidance import Guidance
     from unspool.logits.orders import PIPELINE
 
     rows = []
-    for stage in PIPELINE:
+    for stage in (Guidance(1.0), Contrast(0.0, 0.0), *PIPELINE):
         what, paper = _what_and_paper(stage, stage.name.replace("_", " "))
         rows.append((_parameter(stage.name), what, paper, _file(stage)))
     doc = inspect.cleandoc(choose.__doc__ or "")
@@ -78,11 +80,11 @@ def _sentence(doc: str) -> str:
 
 
 def _parameter(stage: str) -> str:
-    from unspool.param_conflicts import STAGES
+    from unspool.param_conflicts import COMPANIONS, STAGES
 
     if stage in MASK_PARAMETERS:
         return MASK_PARAMETERS[stage]
-    return f"`{STAGES[stage][0]}`"
+    return f"`{(STAGES.get(stage) or COMPANIONS[stage])[0]}`"
 
 
 def _file(stage: object) -> str:
