@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unspool.search.beam import Beam as Beam
     from unspool.search.beam_sample import BeamSample as BeamSample
     from unspool.search.best_of import BestOf as BestOf
+    from unspool.search.constrained_beam import ConstrainedBeam as ConstrainedBeam
     from unspool.search.diverse_beam import DiverseBeam as DiverseBeam
     from unspool.search.stochastic_beam import StochasticBeam as StochasticBeam
     from unspool.search_tree import SearchTree as SearchTree
@@ -41,6 +42,7 @@ _HOME = {
     "Beam": "unspool.search.beam",
     "BeamSample": "unspool.search.beam_sample",
     "BestOf": "unspool.search.best_of",
+    "ConstrainedBeam": "unspool.search.constrained_beam",
     "DiverseBeam": "unspool.search.diverse_beam",
     "StochasticBeam": "unspool.search.stochastic_beam",
     "BadRequest": "unspool.errors",
@@ -72,6 +74,7 @@ __all__ = [
     "BeamSample",
     "BestOf",
     "Completion",
+    "ConstrainedBeam",
     "DecodingParams",
     "DiverseBeam",
     "EngineStats",

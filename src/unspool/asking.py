@@ -33,7 +33,7 @@ class Options(TypedDict, total=False):
     cache_salt  requests with different salts never share what is cached, so that nobody can tell from
                 the time it takes what others have asked
     use_cache   False: find nothing in the cache of prompts, and leave nothing there
-    search      how answers are looked for: Beam, BeamSample, DiverseBeam or StochasticBeam; None
+    search      how answers are looked for: Beam, BeamSample, ConstrainedBeam and others; None
                 samples. One with several answers wants n to say so; they come best first
     """
 

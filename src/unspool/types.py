@@ -67,6 +67,10 @@ def _never_ends(token_id: int) -> bool:
     return False
 
 
+def _keeps_all(token_id: int) -> int | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One line of the logits matrix: whose next token it is about."""
@@ -81,6 +85,8 @@ class Row:
     wants_candidates: bool = False  # whether all survivors are looked at, and not only the chosen token
     n_new_max: int = 0  # tokens that the text may have after the prompt; 0: not said
     n_candidates: int | None = None  # of those, how many of the first in order are enough; None: all
+    # How many tokens of the answer stay whole if a token is chosen now and what it ends is cut; None: all.
+    n_whole_with: Callable[[int], int | None] = _keeps_all
     ends_with: Callable[[int], bool] = _never_ends  # whether a token would end the text here, for any reason
 
     @property

@@ -41,9 +41,17 @@ Search = Annotated[
     str | None,
     typer.Option(
         metavar="NAME[:SETTING=VALUE,...]",
-        help="How answers are looked for: sample, beam, beam-sample, diverse-beam or stochastic-beam, with "
-        "settings as in beam:width=8,alpha=0.6. Of beams the best answer is streamed as far as all agree. "
-        "[default: the profile's, else sample]",
+        help="How answers are looked for: sample, beam, beam-sample, constrained-beam, diverse-beam or "
+        "stochastic-beam, with settings as in beam:width=8,alpha=0.6. Of beams the best answer is streamed "
+        "as far as all agree. [default: the profile's, else sample]",
+    ),
+]
+MustContain = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT",
+        help="What each answer must contain, by a constrained beam; again for more. A | stands between "
+        "alternatives, \\| is the sign itself.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")]
@@ -57,6 +65,7 @@ def run(
     system: System = None,
     n: Answers = None,
     search: Search = None,
+    must_contain: MustContain = None,
     amateur: Amateur = None,
     contrast: Contrast = None,
     *,
@@ -82,7 +91,9 @@ def run(
     """
     decoding = contrasting(decoding, amateur, contrast)
     n_answers = options.count("-n", n)
-    looks = _search_of(_beam_of(decoding) if search is None else search, n_answers)
+    if search is None:
+        search = "constrained-beam" if must_contain else _beam_of(decoding)
+    looks = _search_of(search, n_answers, must_contain or ())
     n_answers = n_answers if looks is None or looks.n_answers == 1 else looks.n_answers
     if looks is not None:
         decoding = decoding if looks.draws else decoding.drawing_nothing()
@@ -132,12 +143,12 @@ def _beam_of(decoding: Decoding) -> str:
     return f"beam:{settings}" if decoding.needs("beam") else "sample"
 
 
-def _search_of(text: str, n: int | None) -> SomeSearch | None:
-    if text == "sample":  # without what the others import
+def _search_of(text: str, n: int | None, must_contain: Sequence[str]) -> SomeSearch | None:
+    if text == "sample" and not must_contain:  # without what the others import
         return None
     from unspool.search.named import search_of
 
-    return search_of(text, n)
+    return search_of(text, n, must_contain)
 
 
 def read_prompt(prompt: str | None) -> str:

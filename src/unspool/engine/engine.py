@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 
 from unspool.engine import commit
@@ -10,7 +11,7 @@ from unspool.engine.companion import OWN_MODEL, companions_of
 from unspool.engine.deadlines import Deadlines
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.limits import Limits
-from unspool.engine.rules import check_range, rules_of
+from unspool.engine.rules import check_range, rules_of, spellings
 from unspool.engine.scheduler import Scheduler
 from unspool.engine.sessions import Sessions
 from unspool.engine.stats import EngineStats
@@ -22,7 +23,7 @@ from unspool.kv.layout import pages_for
 from unspool.kv.pool import PagePool
 from unspool.rng import fresh_seed
 from unspool.runners.base import Runner
-from unspool.search.base import Search
+from unspool.search.base import Asked, Search, SpeaksOfTexts
 from unspool.search.sample import Sample
 from unspool.types import Event, Request
 
@@ -117,6 +118,10 @@ class Engine:
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
         search = self._search_of(request)
+        if isinstance(search, SpeaksOfTexts):
+            write = partial(spellings, vocabulary=self.vocabulary)
+            asked = Asked(params, rules, n_new_max, self._n_vocab, write, self.vocabulary.token_bytes)
+            search = search.bound(asked)
         self._check_n(request.n, search, len(companions))
         n_pages_min = n_pages_max = 0
         for n_tokens in (n_prompt, *(len(each.prompt_ids) for each in companions)):

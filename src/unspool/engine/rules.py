@@ -103,21 +103,26 @@ def _only_token(text: str, vocabulary: Vocabulary) -> int:
 def _bad_words(params: DecodingParams, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
     """Every word with and without a space before it, each as the vocabulary writes it, and as one token
     where there is one."""
-    spellings: dict[tuple[int, ...], None] = {}
+    known: dict[tuple[int, ...], None] = {}
     for given in params.bad_words:
         word = given.lstrip(" ")
-        found = []
+        found: list[tuple[int, ...]] = []
         for text in (word, f" {word}") if word else (given,):
-            ids = spell(text, vocabulary)
-            found += [] if ids is None else [ids]
-            found += [(i,) for i in TokenTable.of(vocabulary).equal(text.encode())]
+            found += spellings(text, vocabulary)
         if not found:
             raise BadRequest(
                 f"bad_words holds {brief(given)}, which this model's tokens cannot write; leave it out",
                 code="bad_bad_words",
             )
-        spellings.update(dict.fromkeys(found))
-    return tuple(spellings)
+        known.update(dict.fromkeys(found))
+    return tuple(known)
+
+
+def spellings(text: str, vocabulary: Vocabulary) -> list[tuple[int, ...]]:
+    """A text as the vocabulary writes it, and as one token where there is one."""
+    ids = spell(text, vocabulary)
+    found = [] if ids is None else [ids]
+    return found + [(i,) for i in TokenTable.of(vocabulary).equal(text.encode()) if (i,) != ids]
 
 
 def _newlines(params: DecodingParams, vocabulary: Vocabulary) -> frozenset[int]:

@@ -195,8 +195,16 @@ class Task:
             self.search.wants_candidates or wants_all,
             self.n_new_max,
             None if wants_all else self.search.n_candidates,
+            lambda token_id: self._n_whole(branch, token_id),
             lambda token_id: self._ends(branch, token_id),
         )
+
+    def _n_whole(self, branch: Branch, token_id: int) -> int | None:
+        """How many tokens stay whole if this one is chosen; None: all, it cuts nothing."""
+        ending = branch.transcript.accept(token_id)
+        n_whole = None if ending is None else branch.transcript.n_whole
+        branch.transcript.rollback(1)
+        return n_whole
 
     def _ends(self, branch: Branch, token_id: int) -> bool:
         """Whether a token would end a branch's text: by what it says, or because no more may follow."""

@@ -8,6 +8,7 @@ text, the tokens that have a byte before the cut stay, and the others go.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -132,6 +133,11 @@ class Transcript:
         """Bytes [first, last) of a text of which nothing was taken."""
         assert self._n_released == 0, "what was taken is no longer here"
         return bytes(self._held[first:last])
+
+    @property
+    def n_whole(self) -> int:
+        """How many tokens stay with all their bytes."""
+        return min(bisect_right(self._ends, self.n_bytes_final), len(self.token_ids))
 
     def close(self) -> None:
         """The text ends here for another reason: nothing is held back any longer. Idempotent."""

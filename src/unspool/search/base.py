@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from unspool.params import DecodingParams
+from unspool.rules import Rules
 from unspool.search_tree import SearchStep
 from unspool.types import Move, Processed, Row
 
@@ -20,6 +21,18 @@ class Advance(Generic[State]):
     state: State
     moves: tuple[Move, ...]
     told: SearchStep | None = None  # for who traces
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a search that speaks of texts has to know of its request and the model's tokens."""
+
+    params: DecodingParams
+    rules: Rules
+    n_new_max: int  # tokens that an answer may have
+    n_vocab: int
+    spellings: Callable[[str], Sequence[tuple[int, ...]]]  # the ways to write a text in token ids
+    token_bytes: Callable[[int], bytes]
 
 
 class Search(Protocol):
@@ -87,4 +100,13 @@ class Search(Protocol):
 
     def advance(self, state: Any, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Any]:
         """Moves for the live branches, given their rows and what the pipeline made of each, in order."""
+        ...
+
+
+@runtime_checkable
+class SpeaksOfTexts(Protocol):
+    """A search with a setting that is text, which has to become token ids before it can run."""
+
+    def bound(self, asked: Asked) -> Search:
+        """The same search for one request. Raises BadRequest for what it can never find."""
         ...

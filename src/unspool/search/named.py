@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from unspool.errors import BadRequest, brief
 from unspool.search.base import Search
 from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
+from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.stochastic_beam import StochasticBeam
 from unspool.unsupported import UNSUPPORTED
@@ -19,19 +21,23 @@ from unspool.unsupported import UNSUPPORTED
 SEARCHES: Final[Mapping[str, tuple[Any, str]]] = {
     "beam": (Beam, "n_best"),
     "beam-sample": (BeamSample, "n_best"),
+    "constrained-beam": (ConstrainedBeam, "n_best"),
     "diverse-beam": (DiverseBeam, "n_best"),
     "stochastic-beam": (StochasticBeam, "k"),
 }
+_NOT_TYPED: Final = ("phrases", "compiled")  # settings that the text after a name cannot give
 _WORDS: Final = {"true": True, "false": False}
 
 
-def search_of(text: str, n: int | None) -> Search | None:
+def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Search | None:
     """`NAME` or `NAME:SETTING=VALUE,...` as a search with n answers; None for "sample".
 
-    Raises BadRequest for names and settings that there are not.
+    `must_contain` are phrases for a constrained beam, alternatives with | between. Raises BadRequest for
+    names and settings that there are not.
     """
     name, _, rest = text.partition(":")
     if name == "sample" and not rest:
+        _check_phrases(None, name, must_contain)
         return None
     if name in UNSUPPORTED:
         raise BadRequest(f"search {name}: {UNSUPPORTED[name]}", code="not_supported")
@@ -43,8 +49,11 @@ def search_of(text: str, n: int | None) -> Search | None:
             code="unknown_search",
         )
     kind, counting = SEARCHES[name]
-    fields = [field.name for field in dataclasses.fields(kind)]
+    fields = [field.name for field in dataclasses.fields(kind) if field.name not in _NOT_TYPED]
     settings: dict[str, Any] = {}
+    _check_phrases(kind, name, must_contain)
+    if must_contain:
+        settings["phrases"] = [_phrase(given) for given in must_contain]
     for part in filter(None, rest.split(",")):
         setting, equals, value = part.partition("=")
         setting = setting.strip().replace("-", "_")
@@ -63,9 +72,33 @@ def search_of(text: str, n: int | None) -> Search | None:
             )
         settings[counting] = n
         if counting == "n_best":
-            settings.setdefault("width", max(n, kind().width))
+            settings.setdefault("width", max(n, _default_width(kind)))
     search: Search = kind(**settings)
     return search
+
+
+def _default_width(kind: Any) -> int:
+    return next(int(str(field.default)) for field in dataclasses.fields(kind) if field.name == "width")
+
+
+def _check_phrases(kind: Any, name: str, must_contain: Sequence[str]) -> None:
+    if (kind is ConstrainedBeam) == bool(must_contain):
+        return
+    if must_contain:
+        raise BadRequest(
+            f"search {name} knows no phrases; with --must-contain give --search constrained-beam, or none",
+            code="bad_search",
+        )
+    raise BadRequest(
+        "search constrained-beam needs phrases that answers must contain; give --must-contain TEXT for each",
+        code="bad_search",
+    )
+
+
+def _phrase(text: str) -> str | list[str]:
+    """Alternatives with | between; `\\|` is the sign itself."""
+    alternatives = [each.replace("\\|", "|") for each in re.split(r"(?<!\\)\|", text)]
+    return alternatives[0] if len(alternatives) == 1 else alternatives
 
 
 def _value(text: str) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from unspool.errors import BadRequest
 from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
+from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.named import search_of
 from unspool.search.stochastic_beam import StochasticBeam
@@ -24,6 +25,7 @@ from unspool.search.stochastic_beam import StochasticBeam
         ("beam:early_stopping=never", 1, Beam(early_stopping="never")),
         ("beam:early_stopping=True", None, Beam(early_stopping=True)),
         ("beam-sample:width=6", 2, BeamSample(width=6, n_best=2)),
+        ("beam-sample", 9, BeamSample(width=9, n_best=9)),
         ("diverse-beam:width=6,groups=3,strength=2", 2, DiverseBeam(width=6, groups=3, strength=2, n_best=2)),
         ("stochastic-beam:k=5", None, StochasticBeam(5)),
         ("stochastic-beam", 7, StochasticBeam(7)),
@@ -31,6 +33,35 @@ from unspool.search.stochastic_beam import StochasticBeam
 )
 def test_a_name_with_settings_is_a_search(text, n, expected):
     assert search_of(text, n) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "must_contain", "phrases", "width"),
+    [
+        ("constrained-beam", ["a b"], ["a b"], 8),
+        ("constrained-beam:width=5", ["car|automobile", "x"], [["car", "automobile"], "x"], 5),
+        ("constrained-beam", ["a\\|b"], ["a|b"], 8),
+    ],
+)
+def test_phrases_are_given_beside_the_name(text, must_contain, phrases, width):
+    assert search_of(text, None, must_contain) == ConstrainedBeam(phrases=phrases, width=width)
+    assert search_of(text, 2, must_contain).n_best == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "must_contain", "message"),
+    [
+        ("beam", ["a"], "search beam knows no phrases; with --must-contain give --search constrained-beam"),
+        ("sample", ["a"], "search sample knows no phrases"),
+        ("constrained-beam", [], "search constrained-beam needs phrases that answers must contain"),
+        ("constrained-beam", ["a||b"], "a phrase must be a text"),
+        ("constrained-beam:phrases=a", ["a"], "search constrained-beam has no setting 'phrases=a'"),
+    ],
+)
+def test_a_mistake_with_phrases_names_the_way_out(text, must_contain, message):
+    with pytest.raises(BadRequest) as caught:
+        search_of(text, None, must_contain)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
