@@ -217,8 +217,8 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
   for (int r = 0; r < n_rows; ++r)
     memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
-    std::vector<ActGroup> groups(n_rows * stride / kGroup);
-    const Acts acts = {groups.data(), w.k_padded, n_rows, w.whole_groups()};
+    std::vector<ActGroup> memory(Acts::bytes(n_rows, stride) / sizeof(ActGroup) + 1);
+    const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups());
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
     kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false);
   } else {

@@ -45,7 +45,7 @@ void Forward::prepare(const Plan& p) {
       const Register& reg = network_.registers[i];
       data_[i] = Memory(n * reg.stride * sizeof(float));
       if (!reg.quantized) continue;
-      quantized_[i] = Memory(n * reg.stride / kGroup * sizeof(ActGroup));
+      quantized_[i] = Memory(Acts::bytes(n, reg.stride));
     }
     for (size_t i = 0; i < cos_.size(); ++i) {
       cos_[i].resize(n * network_.ropes[i].inv_freq.size());
@@ -76,7 +76,7 @@ Rows Forward::rows(int reg) const {
 
 Acts Forward::acts(int reg, const Instruction& op) const {
   const Register& r = network_.registers[reg];
-  return {quantized_[reg].as<ActGroup>(), (int)r.stride, row_count(op), r.whole_groups};
+  return {quantized_[reg].as<void>(), (int)r.stride, row_count(op), r.whole_groups};
 }
 
 void Forward::range(int n, int thread, int* first, int* last) const {

@@ -74,20 +74,23 @@ struct Packed {
   // order within.
   size_t group_bytes() const { return (size_t)bits_of(store) * kGroup * kTile / 8; }
   // Kinds whose kernel takes inputs with one scale for all 32 of a group.
-  bool whole_groups() const { return two_level && group == kGroup; }
+  bool whole_groups() const { return two_level && group == kGroup && store != Store::kU4; }
 };
 
 // 32 inputs of one row, quantized to 8 bits with a scale for every 16: half a weight group, because one
-// outlier coarsens all that share its scale. What a two-level kind with groups of 32 reads has one scale for
-// the group: there a product costs less, and the file was made for inputs with a scale per 256. One line of
-// the cache.
+// outlier coarsens all that share its scale. Scales are whole multiples, 1 to 32767, of one unit of the row,
+// which products are multiplied by in the end: so 4-bit weights are summed over both halves in integers.
+// What a wider two-level kind with groups of 32 reads has one scale for the group: there a product costs
+// less, and the file was made for inputs with a scale per 256. One line of the cache.
 struct alignas(64) ActGroup {
   int8_t q[32];
-  float scale[2];    // of each half
+  int16_t times[2];  // of the unit: scale of each half
+  float scale[2];    // the same as floats
   int32_t minus[2];  // -sum of q of each half
   float wsum16[2];   // scale * sum of q of each half
   float wsum32;      // of both
 };
+static_assert(sizeof(ActGroup) == 64, "a line of the cache");
 
 // Activations of a linear layer: blocks of 8 rows, each [group][rows of the block], the last one narrower
 // where rows are missing. So a kernel of up to 8 rows finds all by constant offsets from one pointer.
@@ -95,9 +98,21 @@ struct Acts {
   static constexpr int kBlock = 8;
 
   ActGroup* groups = nullptr;
+  float* units = nullptr;  // of each row
   int k_padded = 0;
   int n_rows = 0;
   bool whole_groups = false;  // the halves of a group have the same scale
+
+  Acts() = default;
+  Acts(void* memory, int k_padded, int n_rows, bool whole_groups)
+      : groups((ActGroup*)memory),
+        units((float*)(groups + (size_t)n_rows * (k_padded / kGroup))),
+        k_padded(k_padded),
+        n_rows(n_rows),
+        whole_groups(whole_groups) {}
+  static size_t bytes(size_t n_rows, size_t k_padded) {
+    return n_rows * (k_padded / kGroup * sizeof(ActGroup) + sizeof(float));
+  }
 
   int n_groups() const { return k_padded / kGroup; }
   // First group of row r; the next ones follow `step` apart.

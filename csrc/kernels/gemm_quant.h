@@ -2,9 +2,10 @@
 //
 // For one output and one group of inputs, with w = s (q - z) or s q + m, and x = a xq in each half h:
 //   sum w x = s sum_h a (sum q xq - z sum xq)    or    s sum_h a sum q xq + m (sum_h a sum xq)
-// Where both halves have the same a their sums are one. The integer sums are exact; groups are added in
-// ascending order by one chain of fused multiply-adds per output. So a result does not depend on the rows
-// computed beside it.
+// Where both halves have the same a their sums are one. With a in units of the row, an integer of 15 bits,
+// and sums over 16 weights of 4 bits, which take 16, the sum over both halves is an integer of 32 bits. The
+// integer sums are exact; groups are added in ascending order by one chain of fused multiply-adds per output.
+// So a result does not depend on the rows computed beside it.
 #pragma once
 
 namespace unspool {
@@ -57,10 +58,11 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
 }
 
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
-static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGroup* x, Rows out, int row,
-                              int t, const float* bias, bool accumulate) {
-  constexpr bool kWhole = TWO_LEVEL && GROUP == 32;  // as w.whole_groups()
-  constexpr int kLines = bits_of(STORE);             // of 64 bytes, quants of a group
+static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGroup* x, const float* units,
+                              Rows out, int row, int t, const float* bias, bool accumulate) {
+  constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
+  constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
+  constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
   F acc[NR];
@@ -72,7 +74,7 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
 #pragma GCC unroll 9
     for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
     F scaled[NR];  // a sum q xq of the scale's inputs so far
-    I dots[NR];
+    I dots[NR], dots0[NR];
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       for (int r = 0; r < NR; ++r) {
@@ -85,6 +87,13 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
       dot_half<STORE, NR>(tile + (size_t)g * (kLines * 64), x, half, dots);
       if (kWhole && half == 0) continue;
       for (int r = 0; r < NR; ++r) {
+        if (kInteger) {
+          if (half == 0)
+            dots0[r] = dots[r];
+          else
+            scaled[r] = f_from_i(i_dot2(dots0[r], dots[r], x[r].times));
+          continue;
+        }
         const F a = f_set1(x[r].scale[half]);
         const F dot = f_from_i(dots[r]);
         scaled[r] = kWhole || GROUP == 16 || half == 0 ? f_mul(dot, a) : f_fma(dot, a, scaled[r]);
@@ -92,16 +101,17 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
       if (GROUP == 32 && half == 0) continue;
       const int index = GROUP == 32 ? g : 2 * g + half;
       const F scale = group_scale<STORE, TWO_LEVEL>(w, tile, index, g / 8);
+      if (MIN) {  // first, as this needs no sum that was just begun
+        const F min = group_min<STORE, TWO_LEVEL>(w, tile, index, g / 8);
+        for (int r = 0; r < NR; ++r)
+          acc[r] = f_fma(min, f_set1(GROUP == 32 ? x[r].wsum32 : x[r].wsum16[half]), acc[r]);
+      }
       for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
-      if (!MIN) continue;
-      const F min = group_min<STORE, TWO_LEVEL>(w, tile, index, g / 8);
-      for (int r = 0; r < NR; ++r)
-        acc[r] = f_fma(min, f_set1(GROUP == 32 ? x[r].wsum32 : x[r].wsum16[half]), acc[r]);
     }
   }
   for (int r = 0; r < NR; ++r) {
     float* to = out.row(row + r) + t * kTile;
-    F value = acc[r];
+    F value = f_mul(acc[r], f_set1(units[row + r]));
     if (bias) value = f_add(value, f_load(bias + t * kTile));
     if (accumulate) value = f_add(f_load(to), value);
     f_store(to, value);
@@ -124,9 +134,9 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                         \
-  case NR:                                                                                       \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, group, out, row, t, bias, accumulate); \
+#define UNSPOOL_ROWS(NR)                                                                                  \
+  case NR:                                                                                                \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, group, x.units, out, row, t, bias, accumulate); \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)

@@ -23,34 +23,56 @@ static inline void store_up_to(float* p, F a, int lanes) {
   for (int i = 0; i < lanes; ++i) p[i] = buffer[i];
 }
 
-// In blocks of 16 halves, so that the scales of a block are computed side by side.
+// In blocks of 16 halves, so that what there is one of for each half is computed side by side.
 static void quantize(const float* x, int r, const Acts& acts) {
   const int n_halves = acts.k_padded / 16;
+  F largest = f_zero(), hidden = f_zero();
+  for (int h = 0; h < n_halves; ++h) {
+    const F a = f_load(x + 16 * h);
+    largest = f_max(largest, f_abs(a));
+    hidden = f_fma(a, f_zero(), hidden);  // zero, unless there is what is no finite number
+  }
+  // A smaller unit's inverse would be infinite. No scale is rounded up past 32767 of them.
+  constexpr float kLeast = 1e-33f, kMost = 32766.0f;
+  const float top = f_max_lane(largest) * (1.0f / 127.0f);
+  const float unit = (top > kLeast ? top : kLeast) * (1.0f / kMost);
+  acts.units[r] = unit + f_sum(hidden);
+  const F to_units = f_set1((1.0f / 127.0f) / unit), unit_lanes = f_set1(unit);
+
   int step;
   ActGroup* groups = acts.row(r, &step);
   for (int first = 0; first < n_halves; first += 16) {
     const int n = n_halves - first < 16 ? n_halves - first : 16;
-    float largest[16] = {0}, scale[16], inverse[16];
-    for (int h = 0; h < n; ++h) largest[h] = f_max_lane(f_abs(f_load(x + 16 * (first + h))));
-    for (int h = 0; acts.whole_groups && h < n; h += 2)
-      // Either is taken when it is not a number.
-      largest[h] = largest[h + 1] =
-          largest[h] > largest[h + 1] || largest[h] != largest[h] ? largest[h] : largest[h + 1];
-    // A scale so small that its inverse would be infinite: such values are zero to float32 anyway. The
-    // order matters: where one side is not a number f_max gives the second, and so the scale shows it.
-    const F limit = f_max(f_set1(1e-37f), f_mul(f_load(largest), f_set1(1.0f / 127.0f)));
-    f_store(scale, limit);
-    f_store(inverse, f_div(f_set1(1.0f), limit));
+    F values[16];
+    for (int h = 0; h < 16; ++h) values[h] = h < n ? f_abs(f_load(x + 16 * (first + h))) : f_zero();
+    F most = f_max_each(values);
+    if (acts.whole_groups) most = f_max(most, f_swap(most));
+    // Rounded up, so that no quotient rounds past 127.
+    const I times = i_round(f_add(f_max(f_mul(most, to_units), f_set1(1.0f)), f_set1(0.5f)));
+    const F scale = f_from_i(times);
+    float inverse[16];
+    f_store(inverse, f_div(f_set1(1.0f), f_mul(scale, unit_lanes)));
+    I rounded[16];
+    for (int h = 0; h < 16; ++h)
+      rounded[h] = h < n ? i_round(f_mul(f_load(x + 16 * (first + h)), f_set1(inverse[h]))) : i_set1(0);
+    const I sum = i_sum_each(rounded);
+    const F weighted = f_mul(scale, f_from_i(sum));
+    int32_t all_times[16], sums[16];
+    float scales[16], wsum16[16], wsum32[16];
+    i_store(all_times, times);
+    i_store(sums, sum);
+    f_store(scales, scale);
+    f_store(wsum16, weighted);
+    f_store(wsum32, f_add(weighted, f_swap(weighted)));
     for (int h = 0; h < n; h += 2, groups += step) {
+      groups->wsum32 = wsum32[h];
       for (int i = 0; i < 2; ++i) {
-        const I rounded = i_round(f_mul(f_load(x + 16 * (first + h + i)), f_set1(inverse[h + i])));
-        i_store_i8(groups->q + 16 * i, rounded);
-        const int sum = i_sum(rounded);
-        groups->scale[i] = scale[h + i];
-        groups->minus[i] = -sum;
-        groups->wsum16[i] = scale[h + i] * (float)sum;
+        i_store_i8(groups->q + 16 * i, rounded[h + i]);
+        groups->times[i] = (int16_t)all_times[h + i];
+        groups->scale[i] = scales[h + i];
+        groups->minus[i] = -sums[h + i];
+        groups->wsum16[i] = wsum16[h + i];
       }
-      groups->wsum32 = groups->wsum16[0] + groups->wsum16[1];
     }
   }
 }

@@ -107,6 +107,32 @@ static inline float f_max_lane(F a) {
   return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
+// Neighbours 2 i and 2 i + 1 change places.
+static inline F f_swap(F a) {
+  return {_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
+}
+// Sixteen vectors folded at once, by FOLD of two vectors: lane i of the result is v[i] folded to one lane.
+template <class FOLD>
+static inline F fold_each(const __m256 v[16], FOLD fold) {
+  __m256 pairs[8], quads[4];
+  for (int i = 0; i < 8; ++i)
+    pairs[i] = fold(_mm256_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm256_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+  for (int i = 0; i < 4; ++i) {
+    const __m256d a = _mm256_castps_pd(pairs[2 * i]), b = _mm256_castps_pd(pairs[2 * i + 1]);
+    quads[i] = fold(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+  }
+  const auto join = [fold](__m256 a, __m256 b) {
+    return fold(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+  };
+  return {join(quads[0], quads[1]), join(quads[2], quads[3])};
+}
+static inline F f_max_each(const F v[16]) {
+  const auto fold = [](__m256 a, __m256 b) { return _mm256_max_ps(a, b); };
+  __m256 halves[16];
+  for (int i = 0; i < 16; ++i) halves[i] = fold(v[i].lo, v[i].hi);
+  return fold_each(halves, fold);
+}
+
 static inline __m256 half_keep(__m256 a, int first, int last, float fill) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i past = _mm256_cmpgt_epi32(_mm256_set1_epi32(last), lane);
@@ -132,12 +158,17 @@ static inline I i_add(I a, I b) {
 static inline I i_shift_left(I a, I bits) {
   return {_mm256_sllv_epi32(a.lo, bits.lo), _mm256_sllv_epi32(a.hi, bits.hi)};
 }
-static inline int i_sum(I a) {
-  const __m256i h = _mm256_add_epi32(a.lo, a.hi);
-  __m128i q = _mm_add_epi32(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
-  q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0x4e));
-  q = _mm_add_epi32(q, _mm_shuffle_epi32(q, 0xb1));
-  return _mm_cvtsi128_si32(q);
+static inline void i_store(int32_t* p, I a) {
+  _mm256_storeu_si256((__m256i*)p, a.lo);
+  _mm256_storeu_si256((__m256i*)(p + 8), a.hi);
+}
+static inline I i_sum_each(const I v[16]) {
+  __m256 halves[16];
+  for (int i = 0; i < 16; ++i) halves[i] = _mm256_castsi256_ps(_mm256_add_epi32(v[i].lo, v[i].hi));
+  const F sums = fold_each(halves, [](__m256 a, __m256 b) {
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+  });
+  return {_mm256_castps_si256(sums.lo), _mm256_castps_si256(sums.hi)};
 }
 static inline __m128i half_i8(__m256i a) {
   const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
@@ -211,6 +242,17 @@ static inline I i_dot8(I acc, W w, I quad) {
   const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad.lo, 8), 8);
   const __m256i odd = _mm256_srai_epi16(quad.lo, 8);
   return {half_dot8(acc.lo, w.lo, even, odd), half_dot8(acc.hi, w.hi, even, odd)};
+}
+
+// a * times[0] + b * times[1] for lanes of 16 bits' range.
+static inline __m256i half_dot2(__m256i a, __m256i b, __m256i times) {
+  return _mm256_madd_epi16(_mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa), times);
+}
+static inline I i_dot2(I a, I b, const int16_t* times) {
+  int32_t bits;
+  __builtin_memcpy(&bits, times, 4);
+  const __m256i both = _mm256_set1_epi32(bits);
+  return {half_dot2(a.lo, b.lo, both), half_dot2(a.hi, b.hi, both)};
 }
 
 }  // namespace UNSPOOL_ISA

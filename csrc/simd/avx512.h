@@ -91,6 +91,29 @@ static inline float f_max_lane(F a) {
   return _mm512_reduce_max_ps(a);
 }
 
+// Neighbours 2 i and 2 i + 1 change places.
+static inline F f_swap(F a) {
+  return _mm512_permute_ps(a, 0xb1);
+}
+// Sixteen vectors folded at once, by FOLD of two vectors: lane i of the result is v[i] folded to one lane.
+template <class FOLD>
+static inline F fold_each(const F v[16], FOLD fold) {
+  F pairs[8], quads[4];
+  for (int i = 0; i < 8; ++i)
+    pairs[i] = fold(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+  for (int i = 0; i < 4; ++i) {
+    const __m512d a = _mm512_castps_pd(pairs[2 * i]), b = _mm512_castps_pd(pairs[2 * i + 1]);
+    quads[i] = fold(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  const auto join = [fold](F a, F b) {
+    return fold(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  };
+  return join(join(quads[0], quads[1]), join(quads[2], quads[3]));
+}
+static inline F f_max_each(const F v[16]) {
+  return fold_each(v, [](F a, F b) { return _mm512_max_ps(a, b); });
+}
+
 // Lanes in [first, last) keep a, the others become fill.
 static inline F f_keep(F a, int first, int last, float fill) {
   const unsigned upto = last >= 16 ? 0xffffu : (last <= 0 ? 0u : (1u << last) - 1u);
@@ -113,11 +136,18 @@ static inline I i_add(I a, I b) {
 static inline I i_shift_left(I a, I bits) {
   return _mm512_sllv_epi32(a, bits);
 }
-static inline int i_sum(I a) {
-  return _mm512_reduce_add_epi32(a);
+static inline void i_store(int32_t* p, I a) {
+  _mm512_storeu_si512(p, a);
 }
 static inline void i_store_i8(int8_t* p, I a) {
   _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(a));
+}
+static inline I i_sum_each(const I v[16]) {
+  F bits[16];
+  for (int i = 0; i < 16; ++i) bits[i] = _mm512_castsi512_ps(v[i]);
+  return _mm512_castps_si512(fold_each(bits, [](F a, F b) {
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
+  }));
 }
 // 2 to the power a, for a in [-126, 127].
 static inline F f_pow2(I a) {
@@ -164,6 +194,14 @@ static inline I i_dot7(I acc, W w, I quad) {
 }
 static inline I i_dot8(I acc, W w, I quad) {
   return _mm512_dpbusd_epi32(acc, w, quad);
+}
+
+// a * times[0] + b * times[1] for lanes of 16 bits' range.
+static inline I i_dot2(I a, I b, const int16_t* times) {
+  int32_t bits;
+  __builtin_memcpy(&bits, times, 4);
+  const I pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, a, _mm512_slli_epi32(b, 16));
+  return _mm512_dpwssd_epi32(_mm512_setzero_si512(), pairs, _mm512_set1_epi32(bits));
 }
 
 }  // namespace UNSPOOL_ISA

@@ -104,6 +104,18 @@ static inline float f_max_lane(F a) {
   for (int i = 1; i < 16; ++i) best = a[i] > best ? a[i] : best;
   return best;
 }
+// Neighbours 2 i and 2 i + 1 change places.
+static inline F f_swap(F a) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = a[i ^ 1];
+  return out;
+}
+// Lane i of the result is the largest lane of v[i].
+static inline F f_max_each(const F v[16]) {
+  F out;
+  for (int i = 0; i < 16; ++i) out[i] = f_max_lane(v[i]);
+  return out;
+}
 
 static inline F f_keep(F a, int first, int last, float fill) {
   const I lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -127,10 +139,14 @@ static inline I i_add(I a, I b) {
 static inline I i_shift_left(I a, I bits) {
   return (I)((W)a << (W)bits);
 }
-static inline int i_sum(I a) {
-  int total = 0;
-  for (int i = 0; i < 16; ++i) total += a[i];
-  return total;
+static inline void i_store(int32_t* p, I a) {
+  memcpy(p, &a, sizeof a);
+}
+static inline I i_sum_each(const I v[16]) {
+  I out = {};
+  for (int i = 0; i < 16; ++i)
+    for (int lane = 0; lane < 16; ++lane) out[i] += v[i][lane];
+  return out;
 }
 static inline void i_store_i8(int8_t* p, I a) {
   for (int i = 0; i < 16; ++i) p[i] = (int8_t)a[i];
@@ -184,6 +200,11 @@ static inline I i_dot8(I acc, W w, I quad) {
 }
 static inline I i_dot7(I acc, W w, I quad) {
   return i_dot8(acc, w, quad);
+}
+
+// a * times[0] + b * times[1] for lanes of 16 bits' range.
+static inline I i_dot2(I a, I b, const int16_t* times) {
+  return (I)((W)a * (uint32_t)(int32_t)times[0] + (W)b * (uint32_t)(int32_t)times[1]);
 }
 
 }  // namespace UNSPOOL_ISA

@@ -49,17 +49,23 @@ SCALE_OFFSETS = {
 }
 
 
-# Kinds with two levels of scales and groups of 32: their inputs have one scale for the whole group.
-WHOLE_GROUPS = (Encoding.Q4_K, Encoding.Q5_K, Encoding.IQ4_XS)
+# Kinds with two levels of scales and groups of 32, but for 4 bits: their inputs have one scale for the group.
+WHOLE_GROUPS = (Encoding.Q5_K, Encoding.IQ4_XS)
 
 
 def quantize_rows(x: np.ndarray, group: int) -> np.ndarray:
     """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
     rows, k = x.shape
     groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, group)
-    scale = np.maximum(np.abs(groups).max(-1, keepdims=True) * np.float32(1 / 127), np.float32(1e-37))
-    inverse = np.float32(1) / scale
-    return (np.rint(groups * inverse) * scale.astype(np.float64)).reshape(rows, -1)[:, :k]
+    to_127th = np.float32(1) / np.float32(127)
+    largest = np.abs(groups).max(-1, keepdims=True)
+    top = np.maximum(largest.max(1, keepdims=True) * to_127th, np.float32(1e-33))
+    unit = top * (np.float32(1) / np.float32(32766))
+    times = np.rint(np.maximum(largest * (to_127th / unit), np.float32(1)) + np.float32(0.5))
+    assert times.max() <= 32767
+    quants = np.rint(groups * (np.float32(1) / (times * unit)))
+    assert np.abs(quants).max() <= 127
+    return (quants * times.astype(np.float64) * unit.astype(np.float64)).reshape(rows, -1)[:, :k]
 
 
 @pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
