@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from unspool.asking import completions_of
 from unspool.evals.answer_file import AnswerFile, Key
-from unspool.evals.task import Answer, Series, Task, seed_of
+from unspool.evals.task import Answer, Marks, Series, Task, seed_of
 from unspool.params import DecodingParams
 
 if TYPE_CHECKING:
@@ -116,10 +116,14 @@ def _run(
                 events.append(event)
                 if over.is_set():
                     raise _Stopped
-    answers = []
+    answers, marks_of = [], dict[str, Marks]()
     for completion in completions_of(events, params):
         if over.is_set():
             raise _Stopped
+        if (
+            completion.text not in marks_of
+        ):  # short programs are often the same, and running them takes a while
+            marks_of[completion.text] = task.judge(completion)
         answers.append(
             Answer(
                 task.name,
@@ -128,7 +132,7 @@ def _run(
                 completion.text,
                 completion.finish_reason,
                 len(completion.token_ids),
-                task.judge(completion),
+                marks_of[completion.text],
             )
         )
     return answers

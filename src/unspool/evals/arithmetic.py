@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 ANSWER_REGEX: Final = r"(?i)answer:\W{0,4}?(-?\d[\d,]*)"
 _ASKS: Final = (
-    "{}\n\nWork it out step by step. Then write the result on a last line of its own, as a whole number "
-    "without a unit: Answer: N"
+    "{}\n\nWrite one short equation for each step and nothing else. Then write the result on a last line of "
+    "its own, as a whole number without a unit: Answer: N"
 )
 _FINDS: Final = Regex(ANSWER_REGEX)
 _VOTES: Final = Majority(answers=_FINDS)

@@ -19,7 +19,7 @@ class Task:
 
     name: str  # unique in its benchmark
     prompt_ids: tuple[int, ...]
-    judge: Callable[[Completion], Marks]  # keeps no state: the same answer has the same marks
+    judge: Callable[[Completion], Marks]  # keeps no state: the same text has the same marks
 
 
 @dataclass(frozen=True, slots=True)

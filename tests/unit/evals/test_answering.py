@@ -106,6 +106,21 @@ def test_only_what_is_missing_is_asked_for(llm, open_file):
         assert n_missing(tasks, wanted, parts) == 0
 
 
+def test_answers_of_the_same_text_are_judged_once(llm, open_file):
+    texts_judged = []
+
+    def judge(completion):
+        texts_judged.append(completion.text)
+        return {"nth": len(texts_judged)}
+
+    tasks, params = tasks_of(llm, 1, judge), DecodingParams(max_tokens=1, seed=3, temperature=0.2)
+    with open_file() as file:
+        answer_all(llm, tasks, Wanted("sample", params, 12), file, concurrency=12)
+        answers = [file[Key("t/0", "sample", branch)] for branch in range(12)]
+    assert len(texts_judged) == len(set(texts_judged)) == len({a.text for a in answers}) < 12
+    assert {a.text: a.marks["nth"] for a in answers} == {t: i for i, t in enumerate(texts_judged, start=1)}
+
+
 def test_a_run_that_is_cut_short_keeps_what_it_had_and_goes_on_to_the_same_end(llm, open_file):
     tasks, wanted = tasks_of(llm, 6), Wanted("sample", SAMPLE, 2)
 

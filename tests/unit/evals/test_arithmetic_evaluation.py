@@ -24,12 +24,12 @@ def task(tmp_path_factory):
 
 def test_the_question_stands_in_a_chat_where_there_is_a_template(task, tmp_path):
     text, _ = task
-    assert text.startswith("u:How many?\n\nWork it out")
+    assert text.startswith("u:How many?\n\nWrite one short")
     assert text.endswith("\na:")
     bare = write_tiny_llm(tmp_path / "bare.gguf", chat_template=None, context_length=512)
     with LLM(bare, threads=1) as llm:
         (raw,) = tasks_of(llm, [PROBLEM])
-        assert llm.detokenize(raw.prompt_ids).startswith("How many?\n\nWork it out")
+        assert llm.detokenize(raw.prompt_ids).startswith("How many?\n\nWrite one short")
 
 
 @pytest.mark.parametrize(

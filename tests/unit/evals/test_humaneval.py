@@ -16,6 +16,7 @@ from unspool.errors import BadRequest, VerifierError
 from unspool.evals import humaneval
 from unspool.evals.humaneval import read_problems, tasks_of
 from unspool.evals.program_form import FORMS, form_for
+from unspool.search.verifiers.sandbox.limits import SandboxLimits
 
 HEAD = '''def double(x: int) -> int:
     """Twice x.
@@ -33,6 +34,11 @@ DOUBLE = {
     "canonical_solution": "    return 2 * x\n",
 }
 PLAIN = {**DOUBLE, "task_id": "Own/1", "prompt": 'def double(x):\n    """Twice x."""\n'}
+
+
+@pytest.fixture(autouse=True)
+def little_time(monkeypatch):
+    monkeypatch.setattr(humaneval, "_LIMITS", SandboxLimits(cpu_s=1, wall_s=30.0))
 
 
 @pytest.fixture
