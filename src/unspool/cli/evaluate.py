@@ -147,17 +147,18 @@ def arithmetic(
 
     Answers are kept as they come, as in `unspool eval humaneval`.
     """
-    from unspool.evals.arithmetic import greedy_figures, sample_figures, tasks_of
+    from unspool.evals.arithmetic import greedy_figures, sample_figures, stop_for, tasks_of
     from unspool.evals.word_problems import word_problems
 
     n_samples = whole("-n", n, 0)
     seed = whole("--problem-seed", problem_seed, 0)
-    wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=())
+    wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     made = word_problems(whole("--problems", problems, 1), seed=seed)
     loading = _Loading(model, threads, context, kv, runner, concurrency, quiet)
     llm = loading.load()
     try:
         tasks = tasks_of(llm, made)
+        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm))
         from unspool.evals.settings import settings_of
 
         benchmark = {"benchmark": "arithmetic", "problems": seed}

@@ -22,23 +22,45 @@ if TYPE_CHECKING:
 
 ANSWER_REGEX: Final = r"(?i)answer:\W{0,4}?(-?\d[\d,]*)"
 _ASKS: Final = (
-    "{}\n\nWrite one short equation for each step and nothing else. Then write the result on a last line of "
-    "its own, as a whole number without a unit: Answer: N"
+    "Solve each problem with short equations, one a line. Write the result on a last line of its own, as a "
+    "whole number without a unit: Answer: N"
+)
+# Worked examples show what is wanted better than words do, and keep answers short.
+_EXAMPLES: Final = (
+    (
+        "A baker fills 4 trays with 6 rolls each and sells 9 of the rolls. How many rolls are left?",
+        "4 * 6 = 24\n24 - 9 = 15\nAnswer: 15",
+    ),
+    (
+        "Lena works 5 hours on Monday and 3 hours on Tuesday for 12 dollars an hour, and spends 20 dollars. "
+        "How many dollars does she have left?",
+        "5 + 3 = 8\n8 * 12 = 96\n96 - 20 = 76\nAnswer: 76",
+    ),
 )
 _FINDS: Final = Regex(ANSWER_REGEX)
 _VOTES: Final = Majority(answers=_FINDS)
 
 
 def tasks_of(llm: LLM, problems: Sequence[WordProblem]) -> list[Task]:
-    """In a chat where the model has a template; else the text alone is continued."""
+    """Behind two worked examples: in a chat where the model has a template, else as text to continue."""
     return [Task(problem.name, _prompt_ids(llm, problem), _Judge(problem.answer)) for problem in problems]
 
 
+def stop_for(llm: LLM) -> tuple[str, ...]:
+    """Where an answer ends that does not end by itself: text goes on with a problem of its own making."""
+    return () if llm.has_chat_template else ("\n\n",)
+
+
 def _prompt_ids(llm: LLM, problem: WordProblem) -> tuple[int, ...]:
-    text = _ASKS.format(problem.question)
     if not llm.has_chat_template:
-        return tuple(llm.tokenize(f"{text}\n\n"))
-    return tuple(llm.chat_template.encode([{"role": "user", "content": text}]))
+        examples = "".join(f"{question}\n{answer}\n\n" for question, answer in _EXAMPLES)
+        return tuple(llm.tokenize(f"{_ASKS}\n\n{examples}{problem.question}\n"))
+    messages: list[dict[str, str]] = []
+    for question, answer in _EXAMPLES:
+        asked = question if messages else f"{_ASKS}\n\n{question}"
+        messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+    messages.append({"role": "user", "content": problem.question})
+    return tuple(llm.chat_template.encode(messages))
 
 
 @dataclass(frozen=True, slots=True)

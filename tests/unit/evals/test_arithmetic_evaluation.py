@@ -7,7 +7,7 @@ from answers import answer
 from tiny_llm import write_tiny_llm
 
 from unspool import LLM
-from unspool.evals.arithmetic import greedy_figures, sample_figures, tasks_of
+from unspool.evals.arithmetic import greedy_figures, sample_figures, stop_for, tasks_of
 from unspool.evals.task import Answer
 from unspool.evals.word_problems import WordProblem
 
@@ -16,20 +16,22 @@ PROBLEM = WordProblem("arithmetic/0", "How many?", 1200, 2)
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory):
-    path = write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf", context_length=512)
+    path = write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf", context_length=1024)
     with LLM(path, threads=1) as llm:
         (task,) = tasks_of(llm, [PROBLEM])
         yield llm.detokenize(task.prompt_ids), task
 
 
-def test_the_question_stands_in_a_chat_where_there_is_a_template(task, tmp_path):
+def test_the_question_stands_behind_worked_examples_in_a_chat_where_there_is_a_template(task, tmp_path):
     text, _ = task
-    assert text.startswith("u:How many?\n\nWrite one short")
-    assert text.endswith("\na:")
-    bare = write_tiny_llm(tmp_path / "bare.gguf", chat_template=None, context_length=512)
+    assert text.startswith("u:Solve each problem")
+    assert text.endswith("Answer: 76\nu:How many?\na:")
+    bare = write_tiny_llm(tmp_path / "bare.gguf", chat_template=None, context_length=1024)
     with LLM(bare, threads=1) as llm:
         (raw,) = tasks_of(llm, [PROBLEM])
-        assert llm.detokenize(raw.prompt_ids).startswith("How many?\n\nWrite one short")
+        assert llm.detokenize(raw.prompt_ids).startswith("Solve each problem")
+        assert llm.detokenize(raw.prompt_ids).endswith("Answer: 76\n\nHow many?\n")
+        assert stop_for(llm) == ("\n\n",)
 
 
 @pytest.mark.parametrize(
