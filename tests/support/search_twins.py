@@ -10,13 +10,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
+from second_opinions import combined_after
 from toy_engine import LETTERS, ToyVocabulary
 
 from unspool.engine.rules import rules_of
 from unspool.logits import pipeline
 from unspool.params import DecodingParams
 from unspool.rng import Noise
-from unspool.runners.toy import ToyRunner
 from unspool.search.length_norm import LengthNorm
 from unspool.types import Row
 
@@ -62,9 +62,10 @@ class World:
     def processed(self, text: Text):
         params = self.params
         rules = rules_of(params, self.vocabulary, n_vocab=self.vocabulary.vocab_size)
+        z = combined_after(self.prompt, text.ids, params)
         ids = [*self.prompt, *text.ids]
         row = Row(params, params.seed or 0, text.branch, ids, len(self.prompt), rules, wants_candidates=True)
-        (made,) = pipeline.process_by_stages(ToyRunner().logits_of(ids)[None], [row])
+        (made,) = pipeline.process_by_stages(z[None], [row])
         if isinstance(made, Exception):
             raise made
         return made

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from second_opinions import combined_after, toy_row
 from toy_engine import LETTERS, ToyAmateur, drain, make_engine
 from toy_engine import Told as Heard
 
 from unspool.engine.engine import Engine
-from unspool.engine.rules import rules_of
 from unspool.errors import BadRequest, ContextOverflow
-from unspool.logits.contrast import contrast
-from unspool.logits.guidance import guide
 from unspool.logits.pipeline import process_by_stages
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
 from unspool.search.beam import Beam
-from unspool.types import Request, Row
+from unspool.types import Request
 
 PROMPT = (1, 2, 3, 4, 1)
 GUIDED = {"guidance_scale": 2.5}
@@ -43,44 +41,12 @@ def engine_with_amateur(**settings):
     return Engine(ToyRunner(**settings), LETTERS, amateur=ToyAmateur(**settings))
 
 
-def combined_after(prompt, output, params):
-    """Logits (V,) of the next token: the plain loop's."""
-    z = ToyRunner().logits_of([*prompt, *output])
-    if params.guidance_scale != 1:
-        negative = prompt[-1:] if params.negative_prompt is None else params.negative_prompt
-        u = ToyRunner().logits_of([*negative, *output])
-        z = guide(z.astype(float), u.astype(float), params.guidance_scale).astype(np.float32)
-    if params.contrast_beta:
-        a = ToyAmateur().logits_of([*prompt, *output])
-        allowed = allowed_of(z, prompt, output, params)
-        z = contrast(
-            z.astype(float), a.astype(float), params.contrast_alpha, params.contrast_beta, allowed
-        ).astype(np.float32)
-    return z
-
-
-def row_of(prompt, output, params, branch=0):
-    text, rules = [*prompt, *output], rules_of(params, LETTERS)
-    return Row(params, params.seed, branch, text, len(prompt), rules, wants_candidates=True)
-
-
-def allowed_of(z, prompt, output, params):
-    """z after the masks alone."""
-    plain = params.replace(
-        temperature=1, top_p=1, repetition_penalty=1, logit_bias={}, contrast_beta=0, guidance_scale=1
-    )
-    (made,) = process_by_stages(z[None], [row_of(prompt, output, plain)])
-    allowed = np.full(z.size, -np.inf)
-    allowed[made.candidates.token_ids] = 0
-    return allowed
-
-
 def by_hand(prompt, params, branch=0):
     """Token ids and their final log-probabilities, one token after the other."""
     output, logprobs = [], []
     while len(output) < params.max_tokens:
         z = combined_after(prompt, output, params)
-        row = row_of(prompt, output, params, branch)
+        row = toy_row(prompt, output, params, branch)
         (made,) = process_by_stages(z[None], [row])
         left = made.candidates
         p = left.logits - left.logits.max()
