@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from unspool.cli import options
+from unspool.cli.contrast import Amateur, Contrast, contrasting
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads
@@ -52,6 +53,8 @@ def explain(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object with everything about every token.")
     ] = False,
+    amateur: Amateur = None,
+    contrast: Contrast = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -66,6 +69,7 @@ def explain(
     candidates it was chosen from. With the same options and seed `unspool run` writes the same tokens;
     here the token that ends the text is shown too.
     """
+    decoding = contrasting(decoding, amateur, contrast)
     if not as_json:
         refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
     decoding = decoding.setting(trace=True, include_stop=True)
@@ -80,7 +84,10 @@ def explain(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
+    beside = {} if amateur is None else {"amateur": amateur}
+    llm = load_llm(
+        model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet, **beside
+    )
     try:
         events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
         if as_json:

@@ -25,6 +25,25 @@ def test_contrast_says_how_much(unspool, fake_llm, text: str, alpha: float, beta
     assert (params.contrast_alpha, params.contrast_beta) == (alpha, beta)
 
 
+def test_explain_has_both_options(unspool, fake_llm) -> None:
+    unspool("explain", "Hi", "--json", "--amateur", "small", "--contrast", "beta=1")
+    assert fake_llm.chats[0][1].contrast_beta == 1
+    assert fake_llm.asked["amateur"] == "small"
+
+
+def test_a_profile_may_guide_and_its_contrast_asks_for_an_amateur(unspool, fake_llm, tmp_path) -> None:
+    profile = tmp_path / "away.toml"
+    profile.write_text('description = "x"\nguidance_scale = 1.5\nnegative_prompt = "dull"\n')
+    params = asked(unspool("run", "Hi", "--profile", str(profile)), fake_llm)
+    assert (params.guidance_scale, params.negative_prompt) == (1.5, "dull")
+    profile.write_text('description = "x"\ncontrast_beta = 0.25\n')
+    ran = unspool("run", "Hi", "--profile", str(profile))
+    assert ran.exit_code == 2
+    assert "add --amateur" in ran.err
+    ran = unspool("run", "Hi", "--profile", str(profile), "--amateur", "small")
+    assert fake_llm.chats[-1][1].contrast_beta == 0.25
+
+
 def test_without_an_amateur_no_second_model_is_loaded(unspool, fake_llm) -> None:
     params = asked(unspool("run", "Hi"), fake_llm)
     assert params.contrast_beta == 0
