@@ -9,6 +9,7 @@ from searching import PROMPT, answers_of, found, logprobs_after, params
 from toy_engine import LETTERS, make_engine
 
 from unspool.errors import BadRequest
+from unspool.kv.layout import pages_for
 from unspool.search.beam import Beam
 from unspool.search.hypotheses import pick
 from unspool.search.length_norm import LengthNorm
@@ -155,3 +156,20 @@ def test_the_last_tokens_are_looked_at_no_further_than_the_width():
     ending, going_on = pick(order(), 3)
     assert [c.token_id for c in ending] == looked_at == [0, 1, 2]
     assert not going_on
+
+
+def test_beams_share_the_pages_of_a_long_prompt():
+    n_prompt, n_new, page_size, width = 1000, 40, 16, 4
+    engine = make_engine(n_pages=256, page_size=page_size, context_length=2048)
+    asked = params(max_tokens=n_new, ignore_eos=True, logprobs=None)
+    prompt = tuple(i * 5 % 7 + 1 for i in range(n_prompt))
+    engine.add(Request(prompt, asked, search=Beam(width=width, n_best=width)))
+    n_most = 0
+    while not engine.is_idle:
+        engine.step()
+        engine.check()
+        n_most = max(n_most, engine.pool.n_live)
+    n_prompt_pages = n_prompt // page_size
+    n_one, n_tail = pages_for(n_prompt + n_new, page_size), pages_for(n_new + n_prompt % page_size, page_size)
+    assert n_prompt_pages < n_most <= n_prompt_pages + width * n_tail
+    assert n_most < 1.15 * n_one + width * pages_for(n_new, page_size)
