@@ -20,7 +20,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-agreement check bench bench-overhead bench-peers bench-logits bench-accuracy bench-concurrency test-oracle docs format clean help
+.PHONY: demo test test-agreement check bench bench-overhead bench-peers bench-logits bench-accuracy bench-beams bench-concurrency test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
@@ -55,6 +55,9 @@ bench-peers: .venv/.package .venv-peers/.ready .venv-oracle/.ready .venv-vllm/.r
 
 bench-logits: .venv/.package .venv-peers/.ready .venv-oracle/.ready  ## choosing a token: beside transformers' processors and llama.cpp's chain
 	@$(RUN) bench/logits.py --torch-python .venv-oracle/bin/python --peer-python .venv-peers/bin/python $(ARGS)
+
+bench-beams: .venv/.package .venv-oracle/.ready  ## a step of beams beside a greedy one, their pages, and transformers' beams
+	@$(RUN) bench/beams.py --torch-python .venv-oracle/bin/python $(ARGS)
 
 bench-concurrency: .venv/.package .venv-peers/.ready .venv-oracle/.ready .venv-vllm/.ready  ## many requests at once beside llama.cpp, shared prefixes, latency
 	@$(RUN) bench/concurrency.py --peer-python .venv-peers/bin/python --vllm-python .venv-vllm/bin/python \

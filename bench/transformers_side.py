@@ -63,7 +63,22 @@ def measure_batched(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-KINDS = {"speed": measure_speed, "batched": measure_batched}
+def measure_beams(job: dict[str, Any]) -> dict[str, Any]:
+    """Beam search as `generate` does it, prompt and all; nothing ends before n_new tokens."""
+    model = Decoder(job).model
+    prompt = torch.tensor([job["prompt"]])
+    settings = {"num_beams": job["width"], "do_sample": False, "pad_token_id": 0}
+
+    def run(n_new: int) -> float:
+        start = time.perf_counter()
+        model.generate(prompt, max_new_tokens=n_new, min_new_tokens=n_new, **settings)
+        return time.perf_counter() - start
+
+    run(4)
+    return {"tok_s": job["n_new"] / run(job["n_new"])}
+
+
+KINDS = {"speed": measure_speed, "batched": measure_batched, "beams": measure_beams}
 
 
 def main() -> None:

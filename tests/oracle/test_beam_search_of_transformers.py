@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from executing import reference_runner
+from executing import logits_whole, reference_runner
 from hf_models import HF_CASES
 from toy_engine import ToyVocabulary
 from transformers_models import transformers_model
@@ -21,6 +21,7 @@ pytest.importorskip("transformers")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 N_CASES = 200
+N_REAL_CASES = 6
 N_VOCAB = 64
 
 
@@ -63,7 +64,7 @@ def theirs(model, case):
 
 
 def ours(runner, case):
-    vocabulary = ToyVocabulary([b"x"] * N_VOCAB, tuple(case["eos"]))
+    vocabulary = ToyVocabulary([b"x"] * runner.vocab_size, tuple(case["eos"]))
     engine = Engine(runner, vocabulary)
     params = DecodingParams(max_tokens=case["n_new"], include_stop=True)
     search = Beam(
@@ -103,3 +104,28 @@ def test_tokens_and_scores_of_random_cases_are_those_of_transformers(part, model
         expected, found = theirs(model, case), ours(runner, case)
         assert [ids for ids, _ in found] == [ids for ids, _ in expected], (seed, case)
         assert [score for _, score in found] == pytest.approx([s for _, s in expected], abs=1e-4)
+
+
+@pytest.mark.model
+def test_a_real_model_s_tokens_and_scores_are_those_of_transformers(model_path):
+    """SmolLM2 with both sides decoding the same blocks to float32. Ends are drawn from what is likely, so
+    that hypotheses end."""
+    from transformers import AutoModelForCausalLM
+
+    path = model_path("smollm2-135m")
+    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+    model.generation_config.eos_token_id = None
+    with open_weights(path) as source:
+        runner = reference_runner(source, 1024, row_exact=False, keep_weights=True)
+        for seed in range(N_REAL_CASES):
+            rng = np.random.default_rng((1, seed))
+            case = draw(rng) | {"prompt": rng.integers(1000, 20_000, 6).tolist(), "n_new": 3 + seed % 4}
+            likely = np.argsort(-logits_whole(runner, case["prompt"])[-1])[:24]
+            case["eos"] = sorted(rng.choice(likely, len(case["eos"]), replace=False).tolist())
+            expected, found = theirs(model, case), ours(runner, case)
+            assert [ids for ids, _ in found] == [ids for ids, _ in expected], (seed, case)
+            # Per token: an exponent of -1 multiplies a sum by its length, and a difference of sums with it.
+            for (ids, score), (_, wanted) in zip(found, expected, strict=True):
+                assert score == pytest.approx(wanted, abs=1e-4 * max(1, len(ids) ** (1 - case["alpha"]))), (
+                    seed
+                )
