@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 N_CASES = 200
-N_REAL_CASES = 6
+N_REAL_CASES = 4
 N_VOCAB = 64
 
 
@@ -119,7 +119,7 @@ def test_a_real_model_s_tokens_and_scores_are_those_of_transformers(model_path):
         runner = reference_runner(source, 1024, row_exact=False, keep_weights=True)
         for seed in range(N_REAL_CASES):
             rng = np.random.default_rng((1, seed))
-            case = draw(rng) | {"prompt": rng.integers(1000, 20_000, 6).tolist(), "n_new": 3 + seed % 4}
+            case = draw(rng) | {"prompt": rng.integers(1000, 20_000, 6).tolist(), "n_new": 3 + seed % 3}
             likely = np.argsort(-logits_whole(runner, case["prompt"])[-1])[:24]
             case["eos"] = sorted(rng.choice(likely, len(case["eos"]), replace=False).tolist())
             expected, found = theirs(model, case), ours(runner, case)
