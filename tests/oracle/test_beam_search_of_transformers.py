@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 N_CASES = 200
-N_REAL_CASES = 4
+N_REAL_CASES = 4  # of a second or two for each token
 N_VOCAB = 64
 
 
@@ -120,6 +120,8 @@ def test_a_real_model_s_tokens_and_scores_are_those_of_transformers(model_path):
         for seed in range(N_REAL_CASES):
             rng = np.random.default_rng((1, seed))
             case = draw(rng) | {"prompt": rng.integers(1000, 20_000, 6).tolist(), "n_new": 3 + seed % 3}
+            case["width"] = min(case["width"], 4)
+            case["n_best"] = min(case["n_best"], case["width"])
             likely = np.argsort(-logits_whole(runner, case["prompt"])[-1])[:24]
             case["eos"] = sorted(rng.choice(likely, len(case["eos"]), replace=False).tolist())
             expected, found = theirs(model, case), ours(runner, case)

@@ -80,9 +80,26 @@ def test_a_beam_as_wide_as_all_texts_is_exhaustive_search():
     assert [ids for ids, _ in found(search, asked={"max_tokens": n_max}, **settings)] == best
 
 
-def test_a_beam_of_one_is_greedy():
-    greedy = answers_of(None, asked=params(temperature=0, include_stop=True))[0]
-    ((ids, _),) = found(Beam(width=1))
+@pytest.mark.parametrize(("kind", "alpha"), [("power", 0), ("power", 2), ("gnmt", 0.6), ("none", 0)])
+def test_of_all_texts_of_two_tokens_a_beam_of_v_to_the_l_gives_each_with_its_score(kind, alpha):
+    norm = LengthNorm(kind, alpha)
+    every = [(EOS,), *((a, b) for a in range(1, 8) for b in range(8))]
+    scores = {
+        ids: sum(logprobs_after(PROMPT + ids[:i])[t] for i, t in enumerate(ids)) / norm(len(ids))
+        for ids in every
+    }
+    search = Beam(width=8**2, n_best=len(every), length_norm=kind, alpha=alpha, early_stopping="exact")
+    answers = found(search, asked={"max_tokens": 2}, n_pages=512, n_rows=256)
+    assert [ids for ids, _ in answers] == sorted(every, key=scores.get, reverse=True)
+    assert dict(answers) == pytest.approx(scores)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("asked", [{}, {"repetition_penalty": 1.5}, {"stop": ["ab"]}, {"min_tokens": 4}])
+def test_a_beam_of_one_is_greedy(asked, seed):
+    prompt = tuple((i * 3 + seed) % 7 + 1 for i in range(5))
+    greedy = answers_of(None, prompt, params(temperature=0, include_stop=True, **asked))[0]
+    ((ids, _),) = found(Beam(width=1, early_stopping=True), prompt, asked)
     assert ids == tuple(i for event in greedy for i in event.token_ids)
 
 
