@@ -8,7 +8,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from unspool.asking import How, Message, Tool, chat_request_of, completions_of, request_of
+from unspool.asking import (
+    How,
+    Message,
+    Tool,
+    chat_request_of,
+    completions_of,
+    how_of_best,
+    last_user_text,
+    request_of,
+)
+from unspool.best import BestReport, BestRun, Judged
 from unspool.door import Door
 from unspool.engine.async_stream import AsyncEventStream
 from unspool.engine.inbox import Gathered
@@ -16,6 +26,7 @@ from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_param
 from unspool.params import DecodingParams
 from unspool.saving import SavedText, load, save_chat, save_text
 from unspool.scoring import Score, windows_of
+from unspool.search.best_of import BestOf
 from unspool.types import Completion, Event, Request
 
 if TYPE_CHECKING:
@@ -160,6 +171,45 @@ class AsyncLLM(Door):
         )
         return AsyncEventStream(self._worker, make)
 
+    # The best of several answers
+
+    async def best(
+        self,
+        prompt: Prompt,
+        spec: BestOf,
+        params: DecodingParams | None = None,
+        *,
+        watch: Callable[[Judged], None] | None = None,
+        **how: Unpack[Options],
+    ) -> BestReport:
+        """Write spec.n answers to a prompt, judge each as it ends, stop the rest when that is enough, rank:
+        see LLM.best, whose report is the same.
+
+        The verifier runs in another thread, one answer at a time; `watch` is called in the loop's own.
+        Cancelling the task ends the request; a verdict that is being found is found to its end, and dropped.
+        """
+        applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
+        stream = AsyncEventStream(self._worker, partial(self._request, prompt, applied, checked))
+        asked = prompt if isinstance(prompt, str) else self.detokenize(prompt)
+        return await _best(stream, BestRun.of(asked, spec, applied, watch, checked.branch))
+
+    async def best_chat(
+        self,
+        messages: Sequence[Message],
+        spec: BestOf,
+        params: DecodingParams | None = None,
+        *,
+        tools: Sequence[Tool] | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        watch: Callable[[Judged], None] | None = None,
+        **how: Unpack[Options],
+    ) -> BestReport:
+        """Like `best` for a conversation; the verifier hears the text of the user's last message."""
+        applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
+        make = self._chat_request(messages, applied, checked, tools, False, template_variables)
+        stream = AsyncEventStream(self._worker, make)
+        return await _best(stream, BestRun.of(last_user_text(messages), spec, applied, watch, checked.branch))
+
     # Measures
 
     async def score(self, text: Prompt, *, stride: int | None = None) -> Score:
@@ -243,3 +293,16 @@ class AsyncLLM(Door):
         except BaseException:
             self._worker.abandon(inboxes)
             raise
+
+
+async def _best(stream: AsyncEventStream, run: BestRun) -> BestReport:
+    """What `best.run_best` does, for events that are awaited."""
+    try:
+        async for event in stream:
+            whole = run.hear(event)
+            judged = None if whole is None else await asyncio.to_thread(run.judge, whole)
+            if run.is_enough(judged):
+                break
+    finally:
+        await stream.aclose()
+    return run.report()

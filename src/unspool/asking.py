@@ -7,9 +7,10 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from unspool.engine.prompt import Prompt, checked_ids, checked_priority
-from unspool.errors import BadRequest, UnknownName
+from unspool.errors import BadRequest, UnknownName, brief
 from unspool.params import DecodingParams
 from unspool.search.base import Search
+from unspool.search.best_of import BestOf
 from unspool.types import Completion, Event, Request
 
 if TYPE_CHECKING:
@@ -101,6 +102,17 @@ class How:
             self.branch,
             self.search,
         )
+
+
+def how_of_best(spec: BestOf, options: Mapping[str, Any]) -> How:
+    """How the answers that a spec judges are asked for."""
+    if options.get("search") is not None:
+        raise BadRequest(
+            f"search={brief(options['search'])} stands beside the spec, which has a search of its own; write "
+            "BestOf(search, ...)",
+            code="bad_search",
+        )
+    return How(spec.n, **{**options, "search": spec.searched})
 
 
 def request_of(tokenizer: Tokenizer, prompt: Prompt, params: DecodingParams, how: How) -> Request:

@@ -33,6 +33,7 @@ class Judged:
     completion: Completion | None  # None for an answer that was stopped before its end
     verdict: Verdict | None  # None where nobody judged it
     problem: str = ""  # why nobody did
+    error: VerifierError | None = None  # the same, when somebody tried
 
     @property
     def is_accepted(self) -> bool:
@@ -84,38 +85,43 @@ def run_best(
     An answer that could not be judged (VerifierError) is ranked behind those that were. When that is so
     for all that ended, the last of these errors is raised.
     """
-    run = _Run(prompt, spec, params, watch, range(first_branch, first_branch + spec.n))
-    ended: Ended = "complete"
+    run = BestRun.of(prompt, spec, params, watch, first_branch)
     try:
         for event in answers:
-            if event.error is not None:
-                continue  # what follows it raises
-            run.hear(event)
-            if spec.early_stop and event.finish_reason is not None and run.n_left and run.ranking.is_decided:
-                ended = "decided"
-                break
-            if spec.budget_tokens is not None and run.n_left and run.n_tokens >= spec.budget_tokens:
-                ended = "budget"
+            whole = run.hear(event)
+            if run.is_enough(None if whole is None else run.judge(whole)):
                 break
     finally:
         answers.close()
-    return run.report(ended)
+    return run.report()
 
 
 @dataclass(slots=True)
-class _Run:
-    """What is known while answers come in."""
+class BestRun:
+    """What is known while answers come in: `hear` an event, `judge` the answer that it makes whole, and ask
+    whether it `is_enough`. Only `judge` may take long; it changes nothing, and may run in another thread."""
 
     prompt: str
     spec: BestOf
     params: DecodingParams
     watch: Callable[[Judged], None] | None
     branches: range
+    ended: Ended = "complete"
     events: dict[int, list[Event]] = field(default_factory=dict)  # of each branch
     judged: dict[int, Judged] = field(default_factory=dict)  # those that have ended, in that order
     n_told: dict[int, int] = field(default_factory=dict)  # tokens of each branch
-    last_error: VerifierError | None = None
     seed: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        prompt: str,
+        spec: BestOf,
+        params: DecodingParams,
+        watch: Callable[[Judged], None] | None,
+        first_branch: int,
+    ) -> BestRun:
+        return cls(prompt, spec, params, watch, range(first_branch, first_branch + spec.n))
 
     @property
     def n_left(self) -> int:
@@ -134,43 +140,62 @@ class _Run:
     def ranking(self) -> Ranking:
         return self.spec.verifier.rank([verdict for _, verdict in self.ranked], self.n_left)
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: Event) -> Completion | None:
+        """The answer that an event makes whole, if it is to be judged."""
+        if event.error is not None:
+            return None  # what follows it raises
         branch = event.branch
         self.events.setdefault(branch, []).append(event)
         self.n_told[branch] = self.n_told.get(branch, 0) + len(event.token_ids)
         if event.finish_reason is None:
-            return
+            return None
         completion = Completion.of(self.events[branch], self.params)
         self.n_told[branch] = _n_chosen(completion)
         self.seed = completion.seed if self.seed is None else self.seed
-        self.judged[branch] = answer = self._judge(branch, completion)
-        if self.watch is not None:
-            self.watch(answer)
+        return completion if self.ended == "complete" else None
 
-    def report(self, ended: Ended) -> BestReport:
-        ranked = self.ranked
-        if self.last_error is not None and not ranked:
-            raise self.last_error
-        ranking = self.ranking
-        best_first = [ranked[index][0] for index in ranking.order]
-        rest = [each for each in self.judged.values() if each.verdict is None]
-        rest += [self._stopped(branch, ended) for branch in self.branches if branch not in self.judged]
-        return BestReport((*best_first, *rest), ranking.votes, self.n_tokens, ended, self.seed)
-
-    def _judge(self, branch: int, completion: Completion) -> Judged:
-        text, ids = completion.text, completion.token_ids
+    def judge(self, completion: Completion) -> Judged:
+        branch, text, ids = completion.branch, completion.text, completion.token_ids
         try:
             verdict = self.spec.verifier(self.prompt, completion)
         except VerifierError as error:
-            self.last_error = error
-            return Judged(branch, text, ids, completion, None, str(error))
+            return Judged(branch, text, ids, completion, None, str(error), error)
         return Judged(branch, text, ids, completion, verdict)
 
-    def _stopped(self, branch: int, ended: Ended) -> Judged:
+    def is_enough(self, judged: Judged | None) -> bool:
+        """Whether no more needs to be heard; `judged` is an answer that has just been."""
+        if judged is not None:
+            self.judged[judged.branch] = judged
+            if self.watch is not None:
+                self.watch(judged)
+        if not self.n_left or self.ended != "complete":
+            return False
+        if self.spec.early_stop and judged is not None and self.ranking.is_decided:
+            self.ended = "decided"
+        elif self.spec.budget_tokens is not None and self.n_tokens >= self.spec.budget_tokens:
+            self.ended = "budget"
+        # The answers of a ranked search are all there by then, to be heard though nobody judges them.
+        return self.ended != "complete" and not self.spec.search.is_ranked
+
+    def report(self) -> BestReport:
+        ranked = self.ranked
+        errors = [each.error for each in self.judged.values() if each.error is not None]
+        if errors and not ranked:
+            raise errors[-1]
+        ranking = self.ranking
+        best_first = [ranked[index][0] for index in ranking.order]
+        rest = [each for each in self.judged.values() if each.verdict is None]
+        rest += [self._unjudged(branch) for branch in self.branches if branch not in self.judged]
+        return BestReport((*best_first, *rest), ranking.votes, self.n_tokens, self.ended, self.seed)
+
+    def _unjudged(self, branch: int) -> Judged:
         events: Sequence[Event] = self.events.get(branch, ())
         text = "".join(event.text for event in events)
         ids = tuple(token_id for event in events for token_id in event.token_ids)
-        why = "the budget was spent" if ended == "budget" else "stopped: the others were enough"
+        if events and events[-1].finish_reason is not None:
+            whole = Completion.of(events, self.params)
+            return Judged(branch, text, ids, whole, None, "not judged: the others were enough")
+        why = "the budget was spent" if self.ended == "budget" else "stopped: the others were enough"
         return Judged(branch, text, ids, None, None, why)
 
 

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
-from unspool.asking import How, Message, Tool, chat_request_of, completions_of, last_user_text, request_of
+from unspool.asking import (
+    How,
+    Message,
+    Tool,
+    chat_request_of,
+    completions_of,
+    how_of_best,
+    last_user_text,
+    request_of,
+)
 from unspool.best import BestReport, Judged, run_best
 from unspool.bulk import answers_in_order
 from unspool.door import Door
@@ -242,7 +251,7 @@ class LLM(Door):
         The verifier hears the prompt as text. `watch` hears of each answer when it is judged. What the report
         says depends on the request alone; the engine may have run ahead of it, by Limits.n_unread steps.
         """
-        applied, checked = spec.params(checked_params(params)), How(spec.n, **how)
+        applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
         stream = EventStream(self._worker, self._request(prompt, applied, checked))
         asked = prompt if isinstance(prompt, str) else self.detokenize(prompt)
         return run_best(stream, asked, spec, applied, watch, first_branch=checked.branch)
@@ -259,7 +268,7 @@ class LLM(Door):
         **how: Unpack[Options],
     ) -> BestReport:
         """Like `best` for a conversation; the verifier hears the text of the user's last message."""
-        applied, checked = spec.params(checked_params(params)), How(spec.n, **how)
+        applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
         request = chat_request_of(
             self.chat_template, messages, applied, checked, tools=tools, template_variables=template_variables
         )

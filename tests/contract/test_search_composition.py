@@ -31,7 +31,7 @@ from unspool.search.stochastic_beam import StochasticBeam
 from unspool.search.verifiers.logprob import MeanLogprob
 from unspool.types import Request
 
-PROMPTS = [(1, 2, 3), (4, 2, 2, 1, 7, 3, 5, 6, 1), (6,), (3, 3, 1, 4, 4)]
+PROMPTS = [(1, 2, 3), (4, 2, 2, 1, 7, 3, 5, 6, 1), (6,)]
 N_MAX = 9
 SEARCHES = {
     "sample": None,
@@ -270,8 +270,8 @@ def test_a_search_finds_what_it_finds_written_out(search, condition, request):
     for prompt in PROMPTS:
         found = found_by_engine(search, met, prompt)
         assert found == [near(each) for each in found_by_twin(search, met, prompt)]
-        if condition not in CHANGES_NO_TOKEN:
-            is_changed |= found != found_by_engine(search, Condition(), prompt)
+        if condition not in CHANGES_NO_TOKEN and not is_changed:
+            is_changed = found != found_by_engine(search, Condition(), prompt)
     draws = SEARCHES[search] is None or getattr(SEARCHES[search], "draws", True)
     expects_change = (
         condition not in CHANGES_NO_TOKEN and (condition != "seed" or draws) and not met.has_grammar
@@ -279,7 +279,7 @@ def test_a_search_finds_what_it_finds_written_out(search, condition, request):
     assert is_changed or not expects_change, "the condition has met nothing"
 
 
-N_MIXES = int(os.environ.get("UNSPOOL_SEARCH_MIXES", "8"))
+N_MIXES = int(os.environ.get("UNSPOOL_SEARCH_MIXES", "4"))
 
 
 @pytest.mark.parametrize("search", SEARCHES)

@@ -13,7 +13,7 @@ from unspool.cli.best_verifier import VerifierOptions
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
 from unspool.cli.options import Context, Model, Runner, Threads
-from unspool.cli.run import Prompt, Quiet, Raw, System, read_prompt
+from unspool.cli.run import Prompt, Quiet, Raw, System, read_prompt, search_named
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from unspool.search.best_of import BestOf
 
 N_ANSWERS: Final = 16
+Search = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[:SETTING=VALUE,...]",
+        help="Whose answers are judged: sample, or the n best of a search as in `unspool run`. "
+        "[default: sample]",
+    ),
+]
 _JUDGE: Final = "The verifier"
 
 
@@ -45,6 +53,7 @@ def best(
     ] = None,
     raw: Raw = False,
     system: System = None,
+    search: Search = None,
     verifier: Annotated[
         str | None,
         _told("NAME|MODULE:FUNCTION", "What judges the answers: see `unspool best --verifier list`."),
@@ -103,6 +112,7 @@ def best(
     they end; the rest is stopped once one is accepted, or a vote cannot change any more.
     """
     from unspool.search.best_of import BestOf
+    from unspool.search.sample import Sample
 
     if verifier == "list":
         _print_verifiers()
@@ -127,9 +137,14 @@ def best(
         options.count("--budget", budget),
     )
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+    looks = search_named(search or "sample", n_answers)
+    if looks is not None:
+        decoding = decoding if looks.draws else decoding.drawing_nothing()
+        looks.check(decoding.params)
 
     def spec_of(continues_prompt: bool) -> BestOf:
         return BestOf(
+            Sample() if looks is None else looks,
             n=n_answers,
             verifier=judge.make(continues_prompt=continues_prompt),
             budget_tokens=budget_tokens,

@@ -93,7 +93,7 @@ def run(
     n_answers = options.count("-n", n)
     if search is None:
         search = "constrained-beam" if must_contain else _beam_of(decoding)
-    looks = _search_of(search, n_answers, must_contain or ())
+    looks = search_named(search, n_answers, must_contain or ())
     n_answers = n_answers if looks is None or looks.n_answers == 1 else looks.n_answers
     if looks is not None:
         decoding = decoding if looks.draws else decoding.drawing_nothing()
@@ -143,7 +143,8 @@ def _beam_of(decoding: Decoding) -> str:
     return f"beam:{settings}" if decoding.needs("beam") else "sample"
 
 
-def _search_of(text: str, n: int | None, must_contain: Sequence[str]) -> SomeSearch | None:
+def search_named(text: str, n: int | None, must_contain: Sequence[str] = ()) -> SomeSearch | None:
+    """What --search says, with n answers; None for samples."""
     if text == "sample" and not must_contain:  # without what the others import
         return None
     from unspool.search.named import search_of

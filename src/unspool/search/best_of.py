@@ -1,35 +1,42 @@
 """Best-of-n: several answers, and a verifier that says which is best. What is wanted, as data;
-`unspool.best` runs it."""
+`unspool.best` runs it.
+
+The answers are samples, each judged as soon as it has ended, or those of a search that ranks its answers,
+which end together: then the verifier ranks anew what the search has found.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from unspool.errors import BadRequest, ParameterConflict, brief
 from unspool.params import DecodingParams
+from unspool.search.base import Search
 from unspool.search.sample import Sample
 from unspool.search.verifiers.base import Verifier
 
 
 @dataclass(frozen=True, slots=True)
 class BestOf:
-    """n answers of a search, each judged as soon as it has ended.
+    """n answers of a search, judged by a verifier.
 
     BestOf(Sample(), n=16, verifier=PythonTests(tests))
+    BestOf(Beam(width=8), n=4, verifier=PythonTests(tests))
+
+    search          Sample(), or a search such as Beam: how they are looked for; how many there are says n
+    n               answers
+    budget_tokens   of all answers together; of samples, since those of other searches end together
+    early_stop      stop once the verifier has decided: the rest is not written, or where it was, not judged
     """
 
-    search: Sample = field(default_factory=Sample)
+    search: Search = field(default_factory=Sample)
     n: int = 16
     verifier: Verifier = field(kw_only=True)
-    budget_tokens: int | None = field(default=None, kw_only=True)  # of all answers together
-    early_stop: bool = field(default=True, kw_only=True)  # stop the rest once the verifier has decided
+    budget_tokens: int | None = field(default=None, kw_only=True)
+    early_stop: bool = field(default=True, kw_only=True)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.search, Sample) or self.search.n != 1:
-            raise BadRequest(
-                f"search must be Sample() with one answer, got {brief(self.search)}; n is given to BestOf",
-                code="bad_search",
-            )
         for name, least in (("n", 1), ("budget_tokens", 1)):
             value = getattr(self, name)
             if name == "budget_tokens" and value is None:
@@ -44,10 +51,39 @@ class BestOf:
                 "make one by name with verifiers.registry.make",
                 code="bad_verifier",
             )
+        _ = self.searched  # refuses what cannot have n answers
+        if self.search.is_ranked and self.budget_tokens is not None:
+            raise BadRequest(
+                f"budget_tokens={self.budget_tokens} has no meaning with {type(self.search).__name__}, whose "
+                "answers end together; set max_tokens, or sample",
+                code="bad_budget_tokens",
+            )
+
+    @property
+    def searched(self) -> Search | None:
+        """The search that a request names, with n answers; None for samples."""
+        search = self.search
+        if isinstance(search, type) or not isinstance(getattr(search, "is_ranked", None), bool):
+            raise BadRequest(
+                f"search must be Sample() or a search such as Beam(width=8), got {brief(search)}",
+                code="bad_search",
+            )
+        if isinstance(search, Sample) and search.n == 1:
+            return None
+        if search.n_answers == self.n and search.is_ranked:
+            return search
+        if search.n_answers == 1 and hasattr(search, "n_best"):
+            found: Search = replace(cast(Any, search), n_best=self.n)
+            return found
+        raise BadRequest(
+            f"{type(search).__name__} has {search.n_answers} answers and BestOf n={self.n}; "
+            "n is given to BestOf",
+            code="bad_n",
+        )
 
     def params(self, asked: DecodingParams) -> DecodingParams:
         """The parameters to decode with. Raises ParameterConflict where all answers would be the same."""
-        if asked.is_greedy and self.n > 1:
+        if asked.is_greedy and self.n > 1 and not self.search.is_ranked:
             raise ParameterConflict(
                 f"temperature 0 makes {self.n} equal answers; raise temperature, or set n=1",
                 ("temperature", "n"),

@@ -14,6 +14,7 @@ from unspool.cli.best_verifier import VerifierOptions
 from unspool.errors import BadRequest, TemplateError
 from unspool.params import DecodingParams
 from unspool.profiles.needs import VERIFIERS
+from unspool.search.beam import Beam
 from unspool.search.best_of import BestOf
 from unspool.search.verifiers.arithmetic import Arithmetic
 from unspool.search.verifiers.base import Verdict
@@ -215,3 +216,19 @@ def test_scores_that_are_not_finite_are_null_and_text_is_one_line():
     assert len(line[-1]) == 60
     assert line[-1].startswith("a \\x1b[2Jxxx")
     assert summary_line(report).startswith("judged: 1 of 1 answers | 1 tokens")
+
+
+def test_the_answers_of_a_search_are_judged(unspool, llm):
+    ran = unspool(
+        "best", "x", "--search", "beam:width=6", "-n", "3", "--verifier", "regex", "--with", "pattern=4.?"
+    )
+    assert ran.exit_code == 0, ran.err
+    _, spec, params = llm.heard
+    assert spec.searched == Beam(width=6, n_best=3)
+    assert params.temperature == 1.0, "nothing is drawn, so the default profile's temperature is silent"
+    refused = unspool(
+        *("best", "x", "--search", "beam", "-n", "3", "--verifier", "regex", "--with", "pattern=4.?"),
+        *("--budget", "9"),
+    )
+    assert refused.exit_code == 2
+    assert "budget_tokens=9 has no meaning with Beam" in refused.err
