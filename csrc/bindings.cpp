@@ -14,6 +14,7 @@
 
 #include "bindings_sampling.h"
 #include "forward.h"
+#include "limits.h"
 
 namespace nb = nanobind;
 using namespace unspool;
@@ -177,6 +178,32 @@ class Engine {
     memcpy(kv_.memory.as<uint16_t>() + page * n, values.data(), n * sizeof(uint16_t));
   }
 
+  void note_times(bool on) {
+    const std::lock_guard<std::mutex> turn(mutex_);
+    forward_->note_times(on);
+  }
+  nb::ndarray<nb::numpy, int64_t> times() {
+    const std::lock_guard<std::mutex> turn(mutex_);
+    const std::vector<Times>& noted = forward_->times();
+    const size_t n = noted.size() / pool_.size();
+    auto* data = new int64_t[noted.size() * 3 + 1];
+    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<int64_t*>(p); });
+    for (size_t i = 0; i < noted.size(); ++i) {
+      data[3 * i] = noted[i].ready, data[3 * i + 1] = noted[i].began, data[3 * i + 2] = noted[i].ended;
+    }
+    return nb::ndarray<nb::numpy, int64_t>(data, {(size_t)pool_.size(), n, 3}, owner);
+  }
+  double read_rate() {
+    nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> turn(mutex_);
+    return unspool::read_rate(pool_);
+  }
+  double integer_rate() {
+    nb::gil_scoped_release release;
+    const std::lock_guard<std::mutex> turn(mutex_);
+    return unspool::integer_rate(kernels_, pool_);
+  }
+
   // For tests: the values of a packed matrix, and one product with it.
   nb::ndarray<nb::numpy, float> unpack(int matrix) {
     const Packed& w = network_.matrices.at(matrix);
@@ -265,6 +292,10 @@ NB_MODULE(_native, m) {
       .def("copy_page", &Engine::copy_page)
       .def("read_page", &Engine::read_page, nb::arg("page"))
       .def("write_page", &Engine::write_page, nb::arg("page"), nb::arg("values"))
+      .def("note_times", &Engine::note_times, nb::arg("on"))
+      .def("times", &Engine::times)
+      .def("read_rate", &Engine::read_rate)
+      .def("integer_rate", &Engine::integer_rate)
       .def("unpack", &Engine::unpack)
       .def("product", &Engine::product)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)

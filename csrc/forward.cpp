@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace unspool {
 
@@ -103,9 +104,23 @@ void Forward::walk(int thread) {
   kv_ahead_[thread].index = network_.instructions.size();
   fill_rope_tables(first, last);
   for (size_t i = 0; i < network_.instructions.size(); ++i) {
+    note(i, thread, &Times::ready);
     if (network_.instructions[i].barrier_before) meet(thread);
+    note(i, thread, &Times::began);
     execute(i, thread);
+    note(i, thread, &Times::ended);
   }
+}
+
+void Forward::note_times(bool on) {
+  times_.assign(on ? network_.instructions.size() * pool_.size() : 0, Times());
+}
+
+void Forward::note(size_t index, int thread, int64_t Times::* moment) {
+  if (times_.empty()) return;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  times_[thread * network_.instructions.size() + index].*moment =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 void Forward::execute(size_t index, int thread) {

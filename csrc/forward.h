@@ -27,12 +27,23 @@ struct KvStore {
   }
 };
 
+// When a thread was ready for an instruction, began it (others had to end theirs first) and ended it:
+// nanoseconds of the steady clock.
+struct Times {
+  int64_t ready = 0, began = 0, ended = 0;
+};
+
 class Forward {
  public:
   Forward(const Network& network, const Kernels& kernels, Pool& pool, KvStore& kv);
 
   // logits: (W, V). Throws std::invalid_argument when the plan names a token, page or row out of range.
   void run(const Plan& plan, float* logits);
+
+  // Whether passes note their times from now on; without, no clock is read.
+  void note_times(bool on);
+  // Of the last pass that noted them: [thread][instruction].
+  const std::vector<Times>& times() const { return times_; }
 
  private:
   // Rows that attend to segments [first, last) of the same pages in one pass, at most block_rows_.
@@ -55,6 +66,7 @@ class Forward {
   void prepare(const Plan& plan);
   void walk(int thread);
   void execute(size_t index, int thread);
+  void note(size_t index, int thread, int64_t Times::* moment);
   void linear(const Instruction& op, size_t index, int thread);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
   void tiles(const Instruction& op, int begin, int end);
@@ -113,6 +125,7 @@ class Forward {
   std::unique_ptr<std::atomic<int>[]> next_;
   std::unique_ptr<Ahead[]> ahead_;  // (threads,)
   std::unique_ptr<KvAhead[]> kv_ahead_;
+  std::vector<Times> times_;  // empty: nothing is noted
 };
 
 }  // namespace unspool

@@ -31,6 +31,7 @@ struct AttentionShape {
 constexpr int kSegment = 128;    // tokens: a context is reduced in segments at absolute positions
 constexpr int kMaxQueries = 48;  // query vectors that share one pass over K and V
 constexpr int kMaxHeadDim = 512;
+constexpr int kDotsARound = 640;
 
 // Of one query and segment: weighted values, and then the largest score and the sum of the weights.
 inline size_t partial_floats(int head_padded) {
@@ -78,6 +79,13 @@ struct Kernels {
                  const Query* queries, int n, int first, int last, float* scratch);
   // Combine the partial results of one query, in order, and write out.
   void (*merge)(const AttentionShape& shape, const float* partial, int position, float* out);
+                 const Query* queries, int n, int first, int last, float* partial, size_t partial_stride);
+  // Combine partials of consecutive segments of one query, in order, and write out.
+  void (*merge)(const AttentionShape& shape, const float* partial, size_t segment_stride, int n_segments,
+                float* out);
+
+  // kDotsARound multiply-adds of 8-bit integers in registers, `rounds` times: see limits.h.
+  int (*dots)(int rounds);
 };
 
 const Kernels* kernels_avx512();  // null when not built for this processor family

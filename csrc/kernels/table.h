@@ -10,13 +10,14 @@
 #include "rowwise.h"
 #include "attention_tiles.h"
 #include "attention.h"
+#include "dots.h"
 // clang-format on
 
 namespace unspool {
 namespace UNSPOOL_ISA {
 
 static const Kernels kTable = {UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize, rms_norm, gated, add,
-                               scale_row,        softcap,    store_kv,   attend,   merge};
+                               scale_row,        softcap,    store_kv,   attend,   merge, dots};
 
 }  // namespace UNSPOOL_ISA
 }  // namespace unspool

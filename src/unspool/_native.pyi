@@ -65,6 +65,15 @@ class Engine:
         """The bits of a page's float16 values, as KvStore in csrc/forward.h lays them out."""
     def write_page(self, page: int, values: npt.NDArray[np.uint16]) -> None:
         """What `read_page` gives, put back; ValueError for another page size or a page out of range."""
+    def note_times(self, on: bool) -> None:
+        """Whether forward passes note when each instruction began and ended; off, no clock is read."""
+    def times(self) -> npt.NDArray[np.int64]:
+        """(threads, instructions, 3) of the last pass that noted them: nanoseconds of the monotonic clock
+        at which a thread was ready for an instruction, began it and ended it."""
+    def read_rate(self) -> float:
+        """Bytes a second that all threads read from memory: a quarter of a GiB, some times."""
+    def integer_rate(self) -> float:
+        """Multiply-adds a second of 8-bit integers on all threads, in registers."""
     def unpack(self, matrix: int) -> F32:
         """Values (n, k) of a packed matrix; for tests."""
     def product(self, matrix: int, x: F32) -> F32:
