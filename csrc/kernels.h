@@ -79,10 +79,6 @@ struct Kernels {
                  const Query* queries, int n, int first, int last, float* scratch);
   // Combine the partial results of one query, in order, and write out.
   void (*merge)(const AttentionShape& shape, const float* partial, int position, float* out);
-                 const Query* queries, int n, int first, int last, float* partial, size_t partial_stride);
-  // Combine partials of consecutive segments of one query, in order, and write out.
-  void (*merge)(const AttentionShape& shape, const float* partial, size_t segment_stride, int n_segments,
-                float* out);
 
   // kDotsARound multiply-adds of 8-bit integers in registers, `rounds` times: see limits.h.
   int (*dots)(int rounds);

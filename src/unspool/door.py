@@ -18,6 +18,7 @@ from unspool.errors import BadRequest, TemplateError
 from unspool.loading import check_same_tokens, check_settings, make_runner, open_model, room_for
 from unspool.models.loader import LoadedModel
 from unspool.runners.base import DEFAULT_PAGE_SIZE, Runner
+from unspool.timeline import Timeline
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,6 +45,7 @@ class OpenModel:
             self.engine = Engine(
                 runner, tokenizer, context_length=context_length, limits=limits, amateur=second
             )
+            self._timeline = Timeline.wanted(self.engine, runner)
         except BaseException:
             runner.close()
             if second is not None:
@@ -106,6 +108,8 @@ class OpenModel:
         for loaded in (self._loaded, self._amateur):
             if loaded is not None:
                 loaded.close()
+        if self._timeline is not None:
+            self._timeline.write()
 
 
 class Door:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,18 +31,20 @@ def load_llm(
 
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
+    path = found_model(model, quiet=quiet)
+    beside = None if amateur is None else found_model(amateur, quiet=quiet)
+    from unspool.llm import LLM
+
+    return LLM(path, threads=threads, context_length=context, runner=runner, amateur=beside, **kv)
+
+
+def found_model(model: str, *, quiet: bool) -> Path:
+    """The path of a model, pulled when the catalogue has it and the cache has not."""
     from unspool.cli.progress import pull_progress
     from unspool.models import catalogue
 
-    paths = []
-    for name in (model, amateur):
-        if name is not None:
-            with pull_progress(name, quiet=quiet) as progress:
-                paths.append(catalogue.resolve(name, progress=progress))
-    from unspool.llm import LLM
-
-    path, beside = paths[0], paths[1] if amateur is not None else None
-    return LLM(path, threads=threads, context_length=context, runner=runner, amateur=beside, **kv)
+    with pull_progress(model, quiet=quiet) as progress:
+        return catalogue.resolve(model, progress=progress)
 
 
 def can_chat(llm: LLM) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -53,6 +53,7 @@ class Journal:
         self.finished: dict[FinishReason, int] = dict.fromkeys(get_args(FinishReason), 0)
         self.plan_s = self.forward_s = self.pipeline_s = self.commit_s = 0.0
         self._laps: list[float] = []
+        self.watch: Callable[[Sequence[float]], None] | None = None  # told the times of every step
 
     def begin_step(self) -> None:
         """The first of a step's times. One that raised before is not counted."""
@@ -70,7 +71,10 @@ class Journal:
         self.plan_s += planned - started
         self.forward_s += forwarded - planned
         self.pipeline_s += decided - forwarded
-        self.commit_s += self.clock() - decided
+        ended = self.clock()
+        self.commit_s += ended - decided
+        if self.watch is not None:
+            self.watch((started, planned, forwarded, decided, ended))
 
     def added(self, task: Task) -> None:
         self.n_added += 1

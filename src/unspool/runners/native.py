@@ -10,10 +10,13 @@ float16.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from unspool import _native
 from unspool.errors import BadRequest, CapacityError, ModelFileError, UnsupportedModel
@@ -34,8 +37,10 @@ from unspool.models.weights import Tensor, WeightSource, dequantize
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
 from unspool.models.weights.mapped_file import release_pages
 from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
+from unspool.runners.instructions import Instruction, Kind
 from unspool.runners.kv_order import page_of_tokens, tokens_of_page
 from unspool.runners.lowering import Lowered, Products, lower
+from unspool.runners.packed_size import packed_bytes
 from unspool.types import F32, U8, Plan
 
 # The core knows encodings by their GGUF type numbers.
@@ -43,6 +48,15 @@ TYPE_NUMBERS = {encoding: number for number, encoding in ENCODING_OF_TYPE.items(
 MAX_HEAD_DIM = 512  # kMaxHeadDim in csrc/kernels.h
 MAX_THREADS = 256
 PAGE_SIZES = (16, 32, 64, 128)  # multiples of 16 that divide kSegment
+_KINDS: Final[Mapping[type, Kind]] = MappingProxyType(
+    {
+        Embed: "embedding",
+        RmsNorm: "norm",
+        Rope: "rope",
+        Attention: "attention",
+        GatedActivation: "gate",
+    }
+)
 _NONE = -1
 _LOGITS = -2
 
@@ -115,7 +129,9 @@ class NativeRunner:
                 f"the system gives no {n_threads} threads ({problem}); give fewer threads",
                 code="out_of_threads",
             ) from None
-        _Builder(engine, graph, source).build()
+        builder = _Builder(engine, graph, source)
+        builder.build()
+        self.instructions = tuple(builder.told)  # in the order in which a pass runs them
         engine.finish(
             graph.vocab_size,
             graph.context_length,
@@ -147,6 +163,26 @@ class NativeRunner:
             )
         except ValueError as problem:  # plans come from the engine, so a bad one is our mistake
             raise AssertionError(str(problem)) from problem
+
+    def note_times(self, on: bool) -> None:
+        """Whether forward passes note when each instruction ran; without, no clock is read."""
+        assert self._engine is not None, "the runner is closed"
+        self._engine.note_times(on)
+
+    def times(self) -> npt.NDArray[np.int64]:
+        """Of the last pass that noted them, (threads, instructions, 3): see `instructions.spans`."""
+        assert self._engine is not None, "the runner is closed"
+        return self._engine.times()
+
+    def read_rate(self) -> float:
+        """Bytes a second that the runner's threads read from memory together, measured now."""
+        assert self._engine is not None, "the runner is closed"
+        return self._engine.read_rate()
+
+    def integer_rate(self) -> float:
+        """Multiply-adds of 8-bit integers a second in registers, all threads together, measured now."""
+        assert self._engine is not None, "the runner is closed"
+        return self._engine.integer_rate()
 
     def copy_page(self, source: int, target: int) -> None:
         assert self._engine is not None, "the runner is closed"
@@ -180,6 +216,7 @@ class _Builder:
         self.vectors: dict[tuple[str, tuple[int, int] | None], int] = {}
         self.ropes: dict[tuple[tuple[float, ...], float], int] = {}
         self.selected = False
+        self.told: list[Instruction] = []
 
     def build(self) -> None:
         for op in self.instructions:
@@ -244,6 +281,20 @@ class _Builder:
             ]
             if parts:
                 self.engine.linear(self._register(op.x), parts, self.selected)
+                self._tell_products(op, quantized)
+
+    def _tell_products(self, op: Products, quantized: bool) -> None:
+        names, n_bytes, macs = [], 0, 0
+        for part in op.parts:
+            tensor = self.source.tensor(part.linear.weight)
+            if (tensor.encoding.block_values > 1) == quantized:
+                start, stop = part.linear.rows or (0, tensor.shape[0])
+                names.append(part.linear.weight)
+                n_bytes += packed_bytes(tensor.encoding, stop - start, tensor.shape[1])
+                macs += (stop - start) * tensor.shape[1]
+        gives_logits = any(part.linear.out == "logits" for part in op.parts)
+        kind: Kind = "output" if gives_logits else "products"
+        self.told.append(Instruction(kind, ", ".join(names), n_bytes, macs))
 
     def _add(self, op: Lowered) -> None:
         engine, reg = self.engine, self._register
@@ -277,3 +328,7 @@ class _Builder:
             self.selected = True
         else:
             raise AssertionError(f"no native form of {op!r}: Linear is lowered to Products")
+        if not isinstance(op, Products):
+            self.told.append(
+                Instruction(_KINDS.get(type(op), "other"), op.out if hasattr(op, "out") else op.x)
+            )

@@ -1,0 +1,221 @@
+"""Where the time of a step goes, measured on this machine: behind `unspool bench`.
+
+A pass is timed instruction by instruction on every thread. What it reads (packed weights once, K and V of
+every sequence) over its time is the bandwidth it reached, beside what the same threads read from memory at
+most, measured in the same run; its multiply-adds likewise beside what the integer units do at most.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final
+
+import numpy as np
+
+from unspool.errors import BadRequest
+from unspool.kv.layout import pages_for
+from unspool.loading import check_settings, open_model
+from unspool.runners.base import DEFAULT_PAGE_SIZE
+from unspool.runners.instructions import KINDS, Kind, spans
+from unspool.runners.native import NativeRunner
+from unspool.types import Plan
+
+DEFAULT_ROWS: Final = (1, 8)
+DEFAULT_PROMPT: Final = 256
+DEFAULT_CONTEXT: Final = 64
+DEFAULT_ROUNDS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KindTime:
+    """What instructions of one kind took, in a median pass."""
+
+    kind: Kind | str  # or "waiting": threads for each other; "outside": before, after and between threads
+    ms: float  # mean over the threads
+    share: float  # of the pass
+    gb_per_s: float | None  # of weights, or of K and V, that they read; None where neither is read
+    gmac_per_s: float | None  # multiply-adds with weights
+
+
+@dataclass(frozen=True, slots=True)
+class PassTime:
+    """One kind of forward pass."""
+
+    name: str
+    n_rows: int
+    ms: float  # median
+    tokens_per_s: float
+    read_bytes: int  # weights, and K and V of what the rows attend to
+    of_bandwidth: float  # read_bytes over the time, of what the machine reads at most
+    of_integers: float  # multiply-adds with weights over the time, of what the machine does at most
+    kinds: tuple[KindTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """A model's passes on this machine."""
+
+    isa: str
+    n_threads: int
+    weight_bytes: int  # packed
+    read_gb_per_s: float  # what the threads read from memory at most
+    integer_gmac_per_s: float  # multiply-adds of 8-bit integers at most
+    passes: tuple[PassTime, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Sequences that each add some rows to what they have."""
+
+    name: str
+    n_sequences: int
+    n_new: int  # rows of each
+    n_past: int  # tokens of each that are in the cache
+
+    @property
+    def n_rows(self) -> int:
+        return self.n_sequences * self.n_new
+
+    def plan(self, page_size: int) -> Plan:
+        """Each sequence on pages of its own. They hold zeros, which takes the time that anything takes."""
+        each = pages_for(self.n_past + self.n_new, page_size)
+        starts = np.arange(self.n_sequences + 1, dtype=np.int32)
+        return Plan(
+            token_ids=np.ones(self.n_rows, dtype=np.int32),
+            seq_start=starts * self.n_new,
+            n_past=np.full(self.n_sequences, self.n_past, dtype=np.int32),
+            page_table=np.arange(self.n_sequences * each, dtype=np.int32),
+            page_start=starts * each,
+            logits_rows=(starts[1:] * self.n_new - 1).astype(np.int32),
+        )
+
+
+def measure(
+    model: str | Path,
+    *,
+    threads: int | None = None,
+    rows: Sequence[int] = DEFAULT_ROWS,
+    prompt: int = DEFAULT_PROMPT,
+    context: int = DEFAULT_CONTEXT,
+    rounds: int = DEFAULT_ROUNDS,
+) -> Breakdown:
+    """Time decoding steps of so many sequences, each with `context` tokens behind it, and the reading of a
+    prompt of `prompt` tokens (0: none). Medians of `rounds` passes; all kinds of pass take turns.
+
+    Raises BadRequest for numbers out of range, and what loading a model raises.
+    """
+    _check(rows, prompt, context, rounds)
+    check_settings("native", threads, None, None, DEFAULT_PAGE_SIZE)
+    loaded = open_model(model)
+    try:
+        longest = loaded.graph.context_length
+        if max(prompt, context + 1) > longest:
+            raise BadRequest(
+                f"the model's context is {longest} tokens; give --context below it and --prompt up to it",
+                code="context_too_long",
+            )
+        work = [_Work(f"decode {n}", n, 1, context) for n in rows]
+        work += [_Work(f"prompt {prompt}", 1, prompt, 0)] if prompt else []
+        n_pages = max(w.n_sequences * pages_for(w.n_past + w.n_new, DEFAULT_PAGE_SIZE) for w in work)
+        runner = NativeRunner(loaded.graph, loaded.source, n_pages=n_pages, n_threads=threads)
+        try:
+            return _measure(runner, work, rounds)
+        finally:
+            runner.close()
+    finally:
+        loaded.close()
+
+
+def _check(rows: Sequence[int], prompt: int, context: int, rounds: int) -> None:
+    for name, value, least, most in (
+        *(("rows", n, 1, 1024) for n in rows),
+        ("prompt", prompt, 0, 1 << 20),
+        ("context", context, 0, 1 << 20),
+        ("rounds", rounds, 1, 100_000),
+    ):
+        if type(value) is not int or not least <= value <= most:
+            raise BadRequest(f"{name} must be in [{least}, {most}], got {value!r}", code=f"bad_{name}")
+    if not rows and not prompt:
+        raise BadRequest("there is nothing to measure; give --rows or --prompt", code="bad_rows")
+
+
+def _measure(runner: NativeRunner, work: Sequence[_Work], rounds: int) -> Breakdown:
+    read_rate, integer_rate = runner.read_rate(), runner.integer_rate()
+    plans = [w.plan(runner.page_size) for w in work]
+    seconds: list[list[float]] = [[] for _ in work]
+    noted: list[list[dict[str, float]]] = [[] for _ in work]
+    for plan in plans:
+        runner.forward(plan)  # touches every page of the weights
+    runner.note_times(True)
+    for _ in range(rounds):
+        for index, plan in enumerate(plans):
+            started = perf_counter()
+            runner.forward(plan)
+            seconds[index].append(perf_counter() - started)
+            noted[index].append(_by_kind(runner))
+    passes = tuple(
+        _pass_time(runner, w, s, n, read_rate, integer_rate)
+        for w, s, n in zip(work, seconds, noted, strict=True)
+    )
+    return Breakdown(
+        runner.isa, runner.n_threads, runner.weight_bytes, read_rate / 1e9, integer_rate / 1e9, passes
+    )
+
+
+def _by_kind(runner: NativeRunner) -> dict[str, float]:
+    """Seconds of each kind of instruction and of waiting in the last pass, mean over the threads."""
+    total: dict[str, float] = {}
+    for span in spans(runner.instructions, runner.times()):
+        kind = span.instruction.kind
+        total[kind] = total.get(kind, 0.0) + span.ended_ns - span.began_ns
+        total["waiting"] = total.get("waiting", 0.0) + span.began_ns - span.ready_ns
+    return {kind: 1e-9 * ns / runner.n_threads for kind, ns in total.items()}
+
+
+def _pass_time(
+    runner: NativeRunner,
+    work: _Work,
+    seconds: Sequence[float],
+    noted: Sequence[dict[str, float]],
+    read_rate: float,
+    integer_rate: float,
+) -> PassTime:
+    whole = statistics.median(seconds)
+    kv_bytes = work.n_sequences * (work.n_past + work.n_new) * runner.kv_shape.token_bytes
+    read_bytes: dict[str, int] = {"attention": kv_bytes}
+    macs: dict[str, int] = {}
+    for instruction in runner.instructions:
+        rows = work.n_sequences if instruction.kind == "output" else work.n_rows  # only wanted rows
+        read_bytes[instruction.kind] = read_bytes.get(instruction.kind, 0) + instruction.weight_bytes
+        macs[instruction.kind] = macs.get(instruction.kind, 0) + rows * instruction.macs
+    times: dict[str, float] = {
+        kind: statistics.median(each.get(kind, 0.0) for each in noted) for kind in (*KINDS, "waiting")
+    }
+    times["outside"] = max(0.0, whole - sum(times.values()))
+
+    def rate(amount: int | None, s: float) -> float | None:
+        return amount / s / 1e9 if amount and s > 0 else None
+
+    kinds = tuple(
+        KindTime(kind, 1e3 * s, s / whole, rate(read_bytes.get(kind), s), rate(macs.get(kind), s))
+        for kind, s in times.items()
+        if s > 0
+    )
+    all_bytes, all_macs = sum(read_bytes.values()), sum(macs.values())
+    return PassTime(
+        work.name,
+        work.n_rows,
+        1e3 * whole,
+        work.n_rows / whole,
+        all_bytes,
+        all_bytes / whole / read_rate,
+        all_macs / whole / integer_rate,
+        kinds,
+    )

@@ -1,0 +1,92 @@
+"""`unspool bench`: how fast a model runs here, and where the time of a step goes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unspool.cli.options import count
+from unspool.cli.table import print_table
+from unspool.errors import BadRequest
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from unspool.breakdown import Breakdown, PassTime
+
+
+def bench(
+    model: Annotated[
+        str,
+        typer.Option("--model", "-m", metavar="MODEL", help="A catalogue name, file, folder or hf: name."),
+    ] = DEFAULT_MODEL,
+    threads: Annotated[
+        str | None, typer.Option(metavar="N", help="Processors to use. [default: all]")
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(metavar="N,N", help="Decode so many sequences at once; each number is measured.")
+    ] = "1,8",
+    prompt: Annotated[
+        str, typer.Option(metavar="N", help="Read a prompt of so many tokens; 0: none.")
+    ] = "256",
+    context: Annotated[
+        str, typer.Option(metavar="N", help="Tokens behind each sequence that decodes.")
+    ] = "64",
+    rounds: Annotated[str, typer.Option(metavar="N", help="Passes of each kind; the median counts.")] = "20",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Time a model's forward passes, instruction by instruction.
+
+    Bandwidth and multiply-adds stand beside what this machine does at most, measured in the same run. Run
+    nothing else meanwhile. UNSPOOL_PROFILE=1 before any command writes a timeline of its steps instead.
+    """
+    from unspool.breakdown import measure
+    from unspool.cli.load import found_model
+
+    result = measure(
+        found_model(model, quiet=as_json),
+        threads=count("--threads", threads),
+        rows=_numbers(rows),
+        prompt=_number("--prompt", prompt),
+        context=_number("--context", context),
+        rounds=_number("--rounds", rounds),
+    )
+    if as_json:
+        print(json.dumps({"model": model, **result.to_dict()}, indent=2))
+        return
+    _print(model, result)
+
+
+def _number(flag: str, text: str) -> int:
+    if not text.isdecimal():
+        raise BadRequest(f"{flag} must be a whole number from 0 on, got {text!r}", code="bad_number")
+    return int(text)
+
+
+def _numbers(text: str) -> list[int]:
+    return [_number("--rows", part.strip()) for part in text.split(",") if part.strip()]
+
+
+def _print(model: str, result: Breakdown) -> None:
+    from unspool.sizes import shown
+
+    print(f"{model}: {shown(result.weight_bytes)} of weights, {result.isa}, {result.n_threads} threads")
+    print(
+        f"this machine at most: {result.read_gb_per_s:.1f} GB/s read, "
+        f"{result.integer_gmac_per_s:.0f} G multiply-adds/s"
+    )
+    for each in result.passes:
+        print(
+            f"\n{each.name}: {each.ms:.2f} ms, {each.tokens_per_s:.1f} tok/s, {each.of_bandwidth:.0%} of the "
+            f"bandwidth, {each.of_integers:.0%} of the integer units"
+        )
+        print_table(_rows(each))
+
+
+def _rows(each: PassTime) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [("OF A STEP", "MS", "SHARE", "GB/S", "GMAC/S")]
+    for kind in sorted(each.kinds, key=lambda kind: -kind.ms):
+        rates = ("" if rate is None else f"{rate:.1f}" for rate in (kind.gb_per_s, kind.gmac_per_s))
+        rows.append((kind.kind, f"{kind.ms:.3f}", f"{kind.share:.1%}", *rates))
+    return rows

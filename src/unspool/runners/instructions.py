@@ -1,0 +1,50 @@
+"""What the native core runs, instruction by instruction, as a reader of timings needs to know it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+Kind = Literal["embedding", "norm", "products", "output", "rope", "attention", "gate", "other"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)  # in the order in which a pass meets them first
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction of a forward pass.
+
+    kind          what it does; "output" is the product that gives the logits
+    name          the weights it reads, or the register it writes
+    weight_bytes  of packed weights, read once a pass however many rows there are
+    macs          multiply-adds with them, a row
+    """
+
+    kind: Kind
+    name: str
+    weight_bytes: int = 0
+    macs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What one thread did of one instruction; nanoseconds of the monotonic clock.
+
+    Between `ready_ns` and `began_ns` it waited for other threads to finish what the instruction reads.
+    """
+
+    instruction: Instruction
+    thread: int
+    ready_ns: int
+    began_ns: int
+    ended_ns: int
+
+
+def spans(instructions: tuple[Instruction, ...], times: npt.NDArray[np.int64]) -> Iterator[Span]:
+    """The spans of one pass; times (threads, instructions, 3) as the core notes them."""
+    for thread, of_thread in enumerate(times.tolist()):
+        for instruction, (ready, began, ended) in zip(instructions, of_thread, strict=True):
+            yield Span(instruction, thread, ready, began, ended)

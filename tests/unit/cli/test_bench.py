@@ -1,0 +1,52 @@
+"""`unspool bench`: tables and JSON of where a step's time goes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tiny_llm import write_tiny_llm
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf")
+
+
+def test_each_pass_has_a_table_with_the_longest_first(unspool, path):
+    ran = unspool(
+        "bench", "-m", str(path), "--rows", "1,2", "--prompt", "16", "--context", "8", "--rounds", "2"
+    )
+    assert ran.exit_code == 0, ran.err
+    assert "this machine at most:" in ran.out
+    tables = ran.out.split("\n\n")[1:]
+    assert [table.partition(":")[0] for table in tables] == ["decode 1", "decode 2", "prompt 16"]
+    for table in tables:
+        head, *rows = table.strip().splitlines()[1:]
+        assert head.split()[-4:] == ["MS", "SHARE", "GB/S", "GMAC/S"]
+        times = [float(row.split()[1]) for row in rows]
+        assert times == sorted(times, reverse=True)
+
+
+def test_json_has_the_same(unspool, path):
+    ran = unspool("bench", "-m", str(path), "--rows", "2", "--prompt", "0", "--context", "8", "--json")
+    told = json.loads(ran.out)
+    assert [each["name"] for each in told["passes"]] == ["decode 2"]
+    assert {"kind", "ms", "share", "gb_per_s", "gmac_per_s"} == set(told["passes"][0]["kinds"][0])
+    assert told["weight_bytes"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--rows", "one"), "--rows must be a whole number from 0 on, got 'one'"),
+        (("--prompt", "-1"), "--prompt must be a whole number from 0 on, got '-1'"),
+        (("--rows", "", "--prompt", "0"), "nothing to measure"),
+        (("--context", "4096"), "the model's context is 128 tokens"),
+    ],
+)
+def test_mistakes_are_one_line(unspool, path, flags, said):
+    ran = unspool("bench", "-m", str(path), *flags)
+    assert ran.exit_code != 0
+    assert said in ran.err
+    assert len(ran.err.splitlines()) == 1

@@ -1,0 +1,54 @@
+"""Where the time of a step goes: the figures add up, and what cannot be measured is refused."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_llm import write_tiny_llm
+
+from unspool.breakdown import measure
+from unspool.errors import BadRequest
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf")
+
+
+def test_every_pass_has_its_kinds_and_their_shares_are_at_most_the_whole(path):
+    found = measure(path, threads=1, rows=(1, 3), prompt=16, context=8, rounds=3)
+    assert [each.name for each in found.passes] == ["decode 1", "decode 3", "prompt 16"]
+    assert [each.n_rows for each in found.passes] == [1, 3, 16]
+    assert found.read_gb_per_s > 0
+    assert found.integer_gmac_per_s > 0
+    for each in found.passes:
+        kinds = {kind.kind: kind for kind in each.kinds}
+        assert {"embedding", "norm", "products", "attention", "output"} <= set(kinds)
+        assert "waiting" not in kinds or kinds["waiting"].share < 1
+        assert kinds["products"].gb_per_s > 0
+        assert kinds["norm"].gb_per_s is None
+        assert each.tokens_per_s == pytest.approx(1e3 * each.n_rows / each.ms)
+
+
+def test_weights_are_read_once_a_pass_and_keys_and_values_once_a_sequence(path):
+    one, three = measure(path, threads=1, rows=(1, 3), prompt=0, context=8, rounds=1).passes
+    few, many = (measure(path, threads=1, rows=(1,), prompt=0, context=n, rounds=1).passes[0] for n in (8, 9))
+    token_bytes = many.read_bytes - few.read_bytes
+    assert token_bytes == 2 * 2 * 2 * 16 * 2  # K and V, layers, kv heads, values, bytes
+    assert three.read_bytes - one.read_bytes == 2 * 9 * token_bytes
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"rows": (0,)}, "rows must be in"),
+        ({"rows": (), "prompt": 0}, "nothing to measure"),
+        ({"prompt": 1000}, "the model's context is 128 tokens"),
+        ({"context": 128}, "the model's context is 128 tokens"),
+        ({"rounds": 0}, "rounds must be in"),
+        ({"threads": 0}, "threads must be"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_with_the_way_out(path, given, said):
+    settings = {"rows": (1,), "prompt": 16, "context": 8, "rounds": 1} | given
+    with pytest.raises(BadRequest, match=said):
+        measure(path, **settings)
