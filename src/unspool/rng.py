@@ -107,3 +107,9 @@ def gumbel_of(upper_tail: F64) -> F64:
     """-ln(-ln u) from 1 - u: (n,) float64."""
     result: F64 = -np.log(-np.log1p(-upper_tail))
     return result
+
+
+# A token whose coarse byte is c has 1 - u in (c, c + 1) / 256, so its Gumbel variate lies between these.
+_EDGES = gumbel_of(np.linspace(0, 1, N_COARSE + 1).clip(LEAST_UPPER_TAIL / 2, 1 - LEAST_UPPER_TAIL / 2))
+GUMBEL_MOST: Final = _EDGES[:-1]  # (256,) by coarse byte
+GUMBEL_LEAST: Final = _EDGES[1:]

@@ -21,7 +21,7 @@ pytest.importorskip("transformers")
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("default")]
 
 N_CASES = 200
-N_REAL_CASES = 4  # of a second or two for each token
+N_REAL_CASES = 3  # of a second or two for each token
 N_VOCAB = 64
 
 

@@ -13,16 +13,14 @@ import numpy as np
 
 from unspool.errors import NoCandidate
 from unspool.logits.stage import Logits
-from unspool.rng import LEAST_UPPER_TAIL, N_COARSE, Noise, gumbel_of
+from unspool.rng import GUMBEL_LEAST, GUMBEL_MOST, Noise
 from unspool.types import Row
 
 STAGE: Final = "choose"
 _FEW: Final = 512  # candidates: up to here the plain rule is the faster one
 
-# A token whose coarse byte is c has 1 - u in (c, c + 1) / 256, so its g lies in (_LOW[c], _HIGH[c]).
-_EDGES = gumbel_of(np.linspace(0, 1, N_COARSE + 1).clip(LEAST_UPPER_TAIL / 2, 1 - LEAST_UPPER_TAIL / 2))
-_HIGH = _EDGES[:-1].astype(np.float32)
-_LOW = _EDGES[1:].astype(np.float32)
+_HIGH = GUMBEL_MOST.astype(np.float32)  # by coarse byte
+_LOW = GUMBEL_LEAST.astype(np.float32)
 _ROUNDING: Final = 1e-3  # far above float32's error on values that can decide
 
 

@@ -14,15 +14,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 from unspool.params import DecodingParams
 from unspool.rng import Noise
 from unspool.search.base import Advance
 from unspool.search.beam import MOST_BEAMS
-from unspool.search.groups import Group, Groups, advance
+from unspool.search.groups import Choosing, Group, Groups, advance, n_heads
 from unspool.search.hypotheses import Hypothesis
 from unspool.search.length_norm import Kind, LengthNorm
+from unspool.search.perturbing import contenders
 from unspool.search.ranking import Choices
 from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole
 from unspool.search.stopping import Rule
@@ -78,14 +80,26 @@ class BeamSample:
 
     def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
         rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
-        return advance(rule, _perturbed, self.n_best, state, rows, processed)
+        return advance(rule, perturbed(n_heads(self.width)), self.n_best, state, rows, processed)
 
 
-def _perturbed(hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int]) -> Choices:
-    """Ranked by the log-probability of the hypothesis with the token, plus noise: the order of drawing."""
-    plain = Choices.of(row, processed, hypothesis.logprob)
-    if row.params.is_greedy:
-        return plain
-    noise = Noise(row.seed, row.branch, row.position, NOISE)
-    values: F64 = plain.rank_values + noise.gumbel(plain.token_ids)
-    return Choices(row, plain.token_ids, plain.logprobs, values)
+def perturbed(n: int) -> Choosing:
+    """Ranked by the log-probability of the hypothesis with the token, plus noise: the order of drawing. The
+    first n are looked at."""
+
+    def choices_of(hypothesis: Hypothesis, row: Row, processed: Processed, taken: Counter[int]) -> Choices:
+        plain = Choices.of(row, processed, hypothesis.logprob)
+        if row.params.is_greedy:
+            return plain
+        noise = Noise(row.seed, row.branch, row.position, NOISE)
+
+        def with_noise(n_first: int) -> Choices:
+            at, floor = contenders(plain.rank_values, plain.token_ids, noise, n_first)
+            ids = plain.token_ids[at]
+            values: F64 = plain.rank_values[at] + noise.gumbel(ids)
+            whole = None if at.size == plain.token_ids.size else partial(with_noise, plain.token_ids.size)
+            return Choices(row, ids, plain.logprobs[at], values, floor, whole)
+
+        return with_noise(n)
+
+    return choices_of

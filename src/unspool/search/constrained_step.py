@@ -7,7 +7,7 @@ best of each hypothesis and the best of all; so a beam wide enough for all texts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 import numpy as np
@@ -21,7 +21,7 @@ from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.stopping import Rule, is_over
 from unspool.search.telling import key_of, tell
 from unspool.search_tree import Considered, SearchStep
-from unspool.types import Answer, Chosen, Complete, Drop, Ids, Move, Processed, Row
+from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,29 +138,23 @@ def _banked(
     if phrases.is_complete(progress):
         yield phrases.n_met(astray), choices
         return
+    leading = phrases.leading(progress)
+    if phrases.fits(astray, n_left):  # and so does whatever else follows
+        others = choices.without(leading)
+        if others.token_ids.size or others.whole is not None:
+            yield phrases.n_met(astray), others
     if choices.whole is not None:
         choices = choices.whole()
-    leading = np.flatnonzero(np.isin(choices.token_ids, phrases.leading(progress)))
-    if phrases.fits(astray, n_left):  # and so does whatever else follows
-        others = np.delete(np.arange(choices.token_ids.size), leading)
-        if others.size:
-            yield phrases.n_met(astray), _part(choices, others)
     by_bank: dict[int, list[int]] = {}
-    for at in leading.tolist():
-        after = phrases.after(progress, int(choices.token_ids[at]))
+    found_at = np.searchsorted(choices.token_ids, leading)
+    for at, token_id in zip(found_at.tolist(), leading.tolist(), strict=True):
+        if at == choices.token_ids.size or choices.token_ids[at] != token_id:
+            continue  # masked
+        after = phrases.after(progress, token_id)
         if phrases.fits(after, n_left):
             by_bank.setdefault(phrases.n_met(after), []).append(at)
     for bank, found in by_bank.items():
-        yield bank, _part(choices, np.array(found))
-
-
-def _part(choices: Choices, at: Ids) -> Choices:
-    return replace(
-        choices,
-        token_ids=choices.token_ids[at],
-        logprobs=choices.logprobs[at],
-        rank_values=choices.rank_values[at],
-    )
+        yield bank, choices.at(np.array(found))
 
 
 def _going_on(choices: Sequence[Choices], width: int) -> list[Continuation]:

@@ -68,6 +68,20 @@ class Choices:
             whole=None if whole is None else lambda: whole().ranked(change),
         )
 
+    def at(self, indices: Ids) -> Choices:
+        """Some of those that are here, indices ascending."""
+        return replace(
+            self,
+            token_ids=self.token_ids[indices],
+            logprobs=self.logprobs[indices],
+            rank_values=self.rank_values[indices],
+        )
+
+    def without(self, token_ids: Ids) -> Choices:
+        """The same without some tokens."""
+        whole, left = self.whole, self.at(np.flatnonzero(~np.isin(self.token_ids, token_ids)))
+        return left if whole is None else replace(left, whole=lambda: whole().without(token_ids))
+
     def has_first(self, n: int) -> bool:
         """Whether the first n in order, with all that are equal to the last of them, are among these."""
         return self.whole is None or int(np.count_nonzero(self.rank_values > self.floor)) >= n

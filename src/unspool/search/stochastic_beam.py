@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from unspool.rng import Noise
 from unspool.search.base import Advance
 from unspool.search.beam import MOST_BEAMS
 from unspool.search.hypotheses import Hypothesis, grow
+from unspool.search.perturbing import contenders
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.settings import check_whole
 from unspool.search.telling import key_of, tell
@@ -79,7 +81,7 @@ class StochasticBeam:
     ) -> Advance[StochasticState]:
         parents = {h.branch: h for h in state.live}
         choices = [
-            _perturbed(row, p, parents[row.branch], is_first=row.position == row.n_prompt)
+            _perturbed(row, p, parents[row.branch], self.k, is_first=row.position == row.n_prompt)
             for row, p in zip(rows, processed, strict=True)
         ]
         ended, chosen = list(state.ended), list[Continuation]()
@@ -117,23 +119,38 @@ class StochasticBeam:
         return Advance(StochasticState(tuple(live), tuple(ended), n_born + len(live)), tuple(moves), told)
 
 
-def _perturbed(row: Row, processed: Processed, parent: Hypothesis, *, is_first: bool) -> Choices:
-    """The tokens after a branch, ranked by perturbed log-probabilities whose largest is the branch's own."""
+def _perturbed(
+    row: Row, processed: Processed, parent: Hypothesis, n_first: int, *, is_first: bool
+) -> Choices:
+    """The tokens after a branch, ranked by perturbed log-probabilities whose largest is the branch's own; the
+    n_first largest at least."""
     plain = Choices.of(row, processed, parent.logprob)
     if row.params.is_greedy:
         return plain
     noise = Noise(row.seed, row.branch, row.position, NOISE)
-    free: F64 = plain.rank_values + noise.gumbel(plain.token_ids)
-    if is_first:  # the prompt's own perturbed value is whatever the largest of these is
-        return Choices(row, plain.token_ids, plain.logprobs, free)
-    return Choices(row, plain.token_ids, plain.logprobs, conditioned(free, parent.rank_value))
+    at, floor = contenders(plain.rank_values, plain.token_ids, noise, n_first)
+    ids, logprobs = plain.token_ids[at], plain.logprobs[at]
+    values: F64 = plain.rank_values[at] + noise.gumbel(ids)
+    whole = None
+    if at.size < plain.token_ids.size:
+        n_all = plain.token_ids.size
+        whole = partial(_perturbed, row, processed, parent, n_all, is_first=is_first)
+    if not is_first:  # the prompt's own perturbed value is whatever the largest of these is
+        floor = float(_conditioned(np.array([floor]), values.max(), parent.rank_value)[0])
+        values = conditioned(values, parent.rank_value)
+    return Choices(row, ids, logprobs, values, floor, whole)
 
 
 def conditioned(free: F64, largest: float) -> F64:
     """Gumbel values (n,) given that their largest is `largest`: -ln(e^-largest - e^-max + e^-free), in a form
     that neither overflows nor cancels (appendix B.3 of the paper)."""
-    with np.errstate(divide="ignore"):
-        v = largest - free + np.log1p(-np.exp(free - free.max()))
-    result: F64 = largest - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))
+    result = _conditioned(free, free.max(), largest)
     result[free.argmax()] = largest  # v is -inf there, and so it is to the last bit
+    return result
+
+
+def _conditioned(free: F64, free_largest: float, largest: float) -> F64:
+    with np.errstate(divide="ignore"):
+        v = largest - free + np.log1p(-np.exp(free - free_largest))
+    result: F64 = largest - np.maximum(v, 0) - np.log1p(np.exp(-np.abs(v)))
     return result
