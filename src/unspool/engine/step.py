@@ -48,8 +48,8 @@ def run_step(
     scored: list[tuple[Task, list[TokenLogprobs]]] = []
     before: list[tuple[Passed, ...]] = [()] * len(rows)  # what was done to each row before the pipeline
     if not len(logits) == len(asking) == len(rows):
-        # Only the last row of a scored prompt is one that a token is chosen for, and the last of a prompt
-        # with several answers is one for each of them.
+        # Only the last row of a scored prompt is one that a token is chosen for, the last of a prompt with
+        # several answers is one for each of them, and those of companions are combined with their branch's.
         ends = list(accumulate(share.n_logits for share in shares))  # of each share's part in W
         scored = [
             (share.task, score_prompt(share, logits[end - share.n_logits : end], vocabulary))

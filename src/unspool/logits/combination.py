@@ -32,17 +32,19 @@ class Combination(Protocol):
 def combined(
     own: F32, others: Sequence[F32], rules: Sequence[Combination], row: Row
 ) -> tuple[F32, tuple[Passed, ...]]:
-    """Logits (V,) after every rule, and what each of them did.
+    """Logits (V,) after every rule, and for who traces what each of them did.
 
     Rules work in float64, and what comes out is rounded to the float32 that a model's own logits are. A row
     that holds what is no logit is given back, for the pipeline to refuse.
     """
-    z, passed = own, []
+    z: F32 = own
+    passed: list[Passed] = []
     for rule, other in zip(rules, others, strict=True):
         for each in (z, other):
             if not each.max() < np.inf:  # a NaN is largest
                 return each, ()
         before = z.astype(np.float64)
         z = rule.combine(before, other.astype(np.float64), row).astype(np.float32)
-        passed.append(Passed(rule, before, z.astype(np.float64)))
+        if row.params.trace:
+            passed.append(Passed(rule, before, z.astype(np.float64)))
     return z, tuple(passed)

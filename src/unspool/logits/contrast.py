@@ -42,18 +42,25 @@ def contrast(
     they leave, so that some plausible token is always one that may be chosen. At beta 0 and alpha 0 the
     distribution is the expert's.
     """
+    if expert.min() > -np.inf and amateur.min() > -np.inf:  # as models have it: nothing to sort out
+        return _contrasted(expert, amateur, alpha, beta, allowed)
     is_open = (expert > -np.inf) & (amateur > -np.inf)
     result = np.full_like(expert, -np.inf)
     if not is_open.any():
         return result
-    e, a = log_probs(expert[is_open]), log_probs(amateur[is_open])
-    score = (1 + beta) * e - beta * a
+    left = None if allowed is None else allowed[is_open]
+    result[is_open] = _contrasted(expert[is_open], amateur[is_open], alpha, beta, left)
+    return result
+
+
+def _contrasted(expert: Logits, amateur: Logits, alpha: float, beta: float, allowed: Logits | None) -> Logits:
+    e, a = log_probs(expert), log_probs(amateur)
+    score: Logits = (1 + beta) * e - beta * a
     if alpha > 0:
-        may_be_chosen = e if allowed is None else e[allowed[is_open] > -np.inf]
+        may_be_chosen = e if allowed is None else e[allowed > -np.inf]
         if may_be_chosen.size:
             score[e < math.log(alpha) + may_be_chosen.max()] = -np.inf
-    result[is_open] = score
-    return result
+    return score
 
 
 def _allowed(z: Logits, row: Row) -> Logits | None:

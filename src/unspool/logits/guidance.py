@@ -35,9 +35,20 @@ def guide(conditional: Logits, unconditional: Logits, scale: float) -> Logits:
     """
     if scale == 1:
         return conditional
+    if (
+        conditional.min() > -np.inf and unconditional.min() > -np.inf
+    ):  # as models have it: nothing to sort out
+        return _moved(conditional, unconditional, scale)
     is_open = (conditional > -np.inf) & (unconditional > -np.inf)
     result = np.full_like(conditional, -np.inf)
     if is_open.any():
-        c, u = log_probs(conditional[is_open]), log_probs(unconditional[is_open])
-        result[is_open] = u + scale * (c - u)
+        result[is_open] = _moved(conditional[is_open], unconditional[is_open], scale)
     return result
+
+
+def _moved(conditional: Logits, unconditional: Logits, scale: float) -> Logits:
+    c, u = log_probs(conditional), log_probs(unconditional)
+    c -= u
+    c *= scale
+    c += u
+    return c
