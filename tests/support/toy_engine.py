@@ -84,7 +84,12 @@ def make_engine(
     amateur=None,
     **runner,
 ) -> Engine:
-    limits = Limits(n_rows=n_rows, n_tasks=min(n_tasks, n_rows), logits_bytes=logits_bytes)
+    limits = Limits(
+        n_rows=n_rows,
+        n_tasks=min(n_tasks, n_rows),
+        logits_bytes=logits_bytes,
+        max_slowdown=float("inf"),  # how much of a prompt is read is not to depend on a clock
+    )
     runner = ToyRunner(**{"vocab_size": vocabulary.vocab_size, **runner})
     return Engine(runner, vocabulary, limits=limits, amateur=amateur)
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Sequence
 
 from unspool.engine import holding
 from unspool.engine.limits import Limits
-from unspool.engine.pace import Pace
+from unspool.engine.pace import Chunk, Pace
 from unspool.engine.prompts import Dealer
 from unspool.engine.share import Share, decoding, n_missing
 from unspool.engine.storage import Storage
@@ -41,6 +41,7 @@ class Scheduler:
         self.limits = limits
         self._n_scored_rows = max(1, limits.logits_bytes // (4 * vocab_size))  # of prompts, a step
         self._pace = Pace(limits.max_slowdown)
+        self._chunk = Chunk()  # of the step planned last
         self._waiting: list[Task] = []  # both in the order of Task.rank
         self._running: list[Task] = []
 
@@ -83,10 +84,8 @@ class Scheduler:
 
     def observe(self, shares: Iterable[Share], seconds: float) -> None:
         """These shares were a step that took so long."""
-        n_rows = [0, 0]
-        for share in shares:
-            n_rows[share.is_prompt] += share.n_rows
-        self._pace.observe(n_rows[False], n_rows[True], seconds)
+        n_decoding = sum(share.n_rows for share in shares if not share.is_prompt)
+        self._pace.observe(n_decoding, self._chunk, seconds)
 
     def plan(self) -> list[Share]:
         """Let in who fits, put back whom there is no page for, and deal out the rows of the next step.
@@ -96,11 +95,16 @@ class Scheduler:
         while True:
             self._admit()
             shares, n_spare = self._decoding()
+            self._chunk = Chunk()
             reading = [task for task in self._running if task.phase is Phase.PREFILL]
             if reading:
                 n_decoding = sum(share.n_rows for share in shares)
-                n_rows = self._pace.n_prompt_rows(n_decoding, self.limits.n_rows - n_decoding)
-                shares += Dealer(self._storage, n_rows, self._n_scored_rows, n_spare).deal(reading)
+                position = max(b.n_cached for task in reading for b in task.branches.values())
+                n_rows = self._pace.n_prompt_rows(n_decoding, self.limits.n_rows - n_decoding, position)
+                dealt = Dealer(self._storage, n_rows, self._n_scored_rows, n_spare).deal(reading)
+                for share in dealt:
+                    self._chunk += Chunk.at(share.branch.n_cached, share.n_rows)
+                shares += dealt
             if shares or not self._running:
                 assert shares or not self._waiting, "requests wait and none can begin"
                 return shares
