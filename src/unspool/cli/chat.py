@@ -22,6 +22,7 @@ from unspool.models.catalogue import DEFAULT_MODEL
 if TYPE_CHECKING:
     from unspool.cli.chat_session import ChatSession
     from unspool.llm import LLM
+    from unspool.search.base import Search
 
 FENCE = '"""'
 
@@ -42,6 +43,14 @@ def chat(
             metavar="FILE",
             help="Keep the conversation in a file, and what the model has read of it: go on with it when it "
             "is there, and save it after each answer and at the end.",
+        ),
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[:SETTING=VALUE,...]",
+            help="How an answer is looked for, as in `unspool run`; one answer, the best, goes on. "
+            "[default: sample]",
         ),
     ] = None,
     *,
@@ -66,7 +75,8 @@ def chat(
     from unspool.cli.load import can_chat, load_llm
 
     system = None if system is None else checked(system, "--system")
-    session = ChatSession(model, decoding, system)
+    session = ChatSession(model, decoding, system, one_answer(search))
+    _ = session.asked  # refuses what the search has no meaning for
     kept = None if session_file is None else KeptChat(session, session_file)
     if kept is not None and kept.is_there and load is not None:
         raise BadRequest(
@@ -108,6 +118,22 @@ def chat(
             say(kept.end(llm), quiet)
     finally:
         llm.close()
+
+
+def one_answer(search: str | None) -> Search | None:
+    """The search that --search names. Raises BadRequest for one with several answers."""
+    if search is None:
+        return None
+    from unspool.cli.run import search_named
+
+    found = search_named(search, None)
+    if found is not None and found.n_answers != 1:
+        raise BadRequest(
+            f"--search {search} has {found.n_answers} answers and a chat goes on with one; "
+            "`unspool run` writes several, and a search with one can be asked for here",
+            code="bad_search",
+        )
+    return found
 
 
 def talk(

@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import REPORTS
@@ -21,6 +21,7 @@ from unspool.errors import BadRequest
 if TYPE_CHECKING:
     from unspool.llm import LLM
     from unspool.params import DecodingParams
+    from unspool.search.base import Search
     from unspool.types import Event
 
 
@@ -39,6 +40,7 @@ class ChatSession:
     model: str
     decoding: Decoding
     system: str | None = None
+    search: Search | None = None  # how an answer is looked for; None samples it
     turns: list[Turn] = field(default_factory=list)
     last: Event | None = None  # the final event of the last complete answer
     n_answers: int = 0
@@ -48,6 +50,15 @@ class ChatSession:
     @property
     def params(self) -> DecodingParams:
         return self.decoding.params
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Parameters and search, as a request has them; drawing is silent where the search draws nothing."""
+        if self.search is None:
+            return {"params": self.params}
+        decoding = self.decoding if self.search.draws else self.decoding.drawing_nothing()
+        self.search.check(decoding.params)
+        return {"params": decoding.params, "search": self.search}
 
     def say(self, text: str) -> None:
         """The user's next message; it takes the place of one that was refused."""
@@ -76,7 +87,7 @@ class ChatSession:
         assert turn.assistant is None, "the last message has its answer"
         written = ""
         try:
-            with closing(llm.stream_chat(self.messages(), self.params)) as events:
+            with closing(llm.stream_chat(self.messages(), **self.asked)) as events:
                 for event in events:
                     written += event.text
                     if event.error is not None:

@@ -14,7 +14,20 @@ from unspool.cli.contrast import Amateur, Contrast, contrasting
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads
-from unspool.cli.run import Prompt, Quiet, Raw, System, print_json, read_prompt, start
+from unspool.cli.run import (
+    Answers,
+    MustContain,
+    Prompt,
+    Quiet,
+    Raw,
+    Search,
+    System,
+    print_json,
+    read_prompt,
+    reported,
+    searching,
+    start,
+)
 from unspool.cli.text import checked
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -28,19 +41,28 @@ if TYPE_CHECKING:
 MAX_TOKENS: Final = 32  # unless more are asked for: each is a line to read
 
 
-@with_decoding_options(leave_out=("trace", "include_stop"), defaults={"max_tokens": MAX_TOKENS})
+@with_decoding_options(
+    leave_out=("trace", "include_stop"), defaults={"max_tokens": MAX_TOKENS}, has=("beam",)
+)
 def explain(
     prompt: Prompt = None,
     model: Model = DEFAULT_MODEL,
     raw: Raw = False,
     system: System = None,
+    n: Answers = None,
+    search: Search = None,
+    must_contain: MustContain = None,
     token: Annotated[
         str | None,
         typer.Option(metavar="N", help="Show the answer's token N alone, stage by stage; 1 is the first."),
     ] = None,
     expand: Annotated[
         list[str] | None,
-        typer.Option(metavar="N|all", help="Show token N stage by stage below its line; may be repeated."),
+        typer.Option(
+            metavar="N|all",
+            help="Show token N stage by stage below its line, or of a search what step N looked at; may be "
+            "repeated.",
+        ),
     ] = None,
     plot: Annotated[
         str | None,
@@ -68,8 +90,16 @@ def explain(
     "raw p" is the model's own probability of the token, before anything; "final p" is that among the
     candidates it was chosen from. With the same options and seed `unspool run` writes the same tokens;
     here the token that ends the text is shown too.
+
+    With --search the tree of hypotheses is shown instead: which went on, which ended, and why the others were
+    dropped. "logprob" is of all tokens up to there.
     """
     decoding = contrasting(decoding, amateur, contrast)
+    looks, n_answers, decoding = searching(decoding, search, options.count("-n", n), must_contain or ())
+    if looks is None and n_answers is not None and n_answers > 1:
+        raise BadRequest(
+            "-n is for a --search with several answers; samples are explained one at a time", code="bad_n"
+        )
     if not as_json:
         refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
     decoding = decoding.setting(trace=True, include_stop=True)
@@ -89,10 +119,22 @@ def explain(
         model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet, **beside
     )
     try:
-        events, used_template = start(llm, text, raw=raw, system=system, params=decoding.params, quiet=quiet)
+        events, used_template = start(
+            llm,
+            text,
+            raw=raw,
+            system=system,
+            params=decoding.params,
+            n=n_answers,
+            search=looks,
+            quiet=quiet,
+        )
         if as_json:
             heard = list(events)
-            print_json(heard, {"model": model, "prompt": text, "chat_template": used_template}, decoding)
+            asked = {"model": model, "prompt": text, "chat_template": used_template} | reported(looks)
+            print_json(heard, asked, decoding, as_list=n_answers is not None)
+        elif looks is not None and view.only is None:
+            heard = print_search(events, view, decoding, quiet=quiet)
         else:
             heard = list(print_table(events, view, decoding, quiet=quiet))
         view.finish(heard)
@@ -139,12 +181,16 @@ class View:
 
     def finish(self, heard: Sequence[Event]) -> None:
         """Draw what is to be drawn. Raises BadRequest for a token that the answer does not have."""
-        traces = [trace for event in heard for trace in event.trace]
+        traces = [trace for event in heard if event.branch == 0 for trace in event.trace]
+        n_steps = max(
+            [len(traces), *(step.n_tokens for e in heard if e.search_tree for step in e.search_tree.steps)]
+        )
         numbers = [("--token", self.only or 1), *(("--expand", n) for n in sorted(self.expanded))]
         for name, number in numbers:
-            if number > len(traces):
+            n_there = n_steps if name == "--expand" else len(traces)
+            if number > n_there:
                 raise BadRequest(
-                    f"{name} {number}: the answer has {len(traces)} tokens; name one of them, or raise "
+                    f"{name} {number}: the answer has {n_there} tokens; name one of them, or raise "
                     "--max-tokens",
                     code=f"bad_{name.strip('-')}",
                 )
@@ -155,6 +201,30 @@ class View:
             draw(picture_of(number, traces[number - 1]), self.plot)
 
 
+def print_search(events: Iterable[Event], view: View, decoding: Decoding, *, quiet: bool) -> list[Event]:
+    """Print the tree of a search when it has ended, the answers below it, and figures to standard error."""
+    from unspool.cli.explain_table import quoted
+    from unspool.cli.explain_tree import print_tree
+    from unspool.cli.figures import figures_line
+
+    heard = list(events)
+    for event in heard:
+        if event.error is not None:
+            raise event.error
+    for tree in (event.search_tree for event in heard):
+        if tree is not None:
+            print_tree(tree, view.expanded, expands_all=view.expands_all)
+    texts: dict[int, str] = {}
+    for event in sorted(heard, key=lambda event: event.branch):
+        texts[event.branch] = texts.get(event.branch, "") + event.text
+        if event.finish_reason is not None:
+            print(f"answer {event.branch + 1}: {quoted(texts[event.branch])}")
+            if not quiet:
+                sys.stdout.flush()
+                print(figures_line(event, decoding.shown_profile), file=sys.stderr)
+    return heard
+
+
 def print_table(events: Iterable[Event], view: View, decoding: Decoding, *, quiet: bool) -> Iterator[Event]:
     """Print a line for each token as it comes, and hand the events on; figures go to standard error."""
     from unspool.cli.explain_table import TraceTable
@@ -162,7 +232,7 @@ def print_table(events: Iterable[Event], view: View, decoding: Decoding, *, quie
 
     table, number = TraceTable(), 0
     for event in events:
-        for trace in event.trace:
+        for trace in event.trace if event.branch == 0 else ():  # of several answers the best
             number += 1
             if view.shows(number):
                 table.add(number, trace, expanded=view.expands(number))

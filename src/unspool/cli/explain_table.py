@@ -37,7 +37,7 @@ class TraceTable:
     def add(self, number: int, trace: TokenTrace, *, expanded: bool) -> None:
         """The line of the answer's token `number`, and its stages when it is expanded."""
         if not self._has_head:
-            self._print(_line(_TOKEN_COLUMNS, [heading for heading, _ in _TOKEN_COLUMNS], ["dim"] * 7))
+            self._print(line(_TOKEN_COLUMNS, [heading for heading, _ in _TOKEN_COLUMNS], ["dim"] * 7))
             self._has_head = True
         cells = [
             str(number),
@@ -49,13 +49,13 @@ class TraceTable:
             _what_cut_most(trace),
         ]
         shade = _shade(trace.chosen.prob), _shade(trace.chosen.prob_final)
-        self._print(_line(_TOKEN_COLUMNS, cells, ["dim", "bold", *shade, "", "", "red"]))
+        self._print(line(_TOKEN_COLUMNS, cells, ["dim", "bold", *shade, "", "", "red"]))
         if expanded:
             self._add_stages(trace)
 
     def _add_stages(self, trace: TokenTrace) -> None:
         if trace.stages:
-            self._print(_line(_STAGE_COLUMNS, [heading for heading, _ in _STAGE_COLUMNS], ["dim"] * 7))
+            self._print(line(_STAGE_COLUMNS, [heading for heading, _ in _STAGE_COLUMNS], ["dim"] * 7))
         for stage in trace.stages:
             cells = [
                 "",
@@ -66,7 +66,7 @@ class TraceTable:
                 _entropy(stage.entropy_before_bits, stage.entropy_after_bits),
                 "",
             ]
-            self._print(_line(_STAGE_COLUMNS, cells, ["", "cyan", "red", "yellow", "", "", ""]))
+            self._print(line(_STAGE_COLUMNS, cells, ["", "cyan", "red", "yellow", "", "", ""]))
             if stage.removed:
                 self._detail("cut", _removed(stage), "red")
             if stage.moved:
@@ -76,10 +76,10 @@ class TraceTable:
         self._detail("left", _listed(left, trace.n_survivors), "green")
         if not trace.matches:
             self._detail("note", "one at the very edge of a cut survived here or in the engine alone", "bold")
-        self._print(_line((("", 1),), [""], [""]))
+        self._print(line((("", 1),), [""], [""]))
 
     def _detail(self, word: str, text: str, style: str) -> None:
-        self._print(_line((("", 4), ("", -6), ("", -1)), ["", word, text], ["", style, ""]))
+        self._print(line((("", 4), ("", -6), ("", -1)), ["", word, text], ["", style, ""]))
 
     def _print(self, line: Text) -> None:
         self._console.print(line, soft_wrap=True)
@@ -96,7 +96,7 @@ def quoted(text: str) -> str:
     return f'"{"".join(shown)}"'
 
 
-def _line(columns: Sequence[tuple[str, int]], cells: Sequence[str], styles: Sequence[str]) -> Text:
+def line(columns: Sequence[tuple[str, int]], cells: Sequence[str], styles: Sequence[str]) -> Text:
     """Cells in columns; a negative width stands at the left, and what is too long for it is cut with an
     ellipsis. A width of -1 takes what is left of the line."""
     from rich.cells import cell_len, set_cell_size

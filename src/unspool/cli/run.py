@@ -90,14 +90,7 @@ def run(
     line of three dashes between answers.
     """
     decoding = contrasting(decoding, amateur, contrast)
-    n_answers = options.count("-n", n)
-    if search is None:
-        search = "constrained-beam" if must_contain else _beam_of(decoding)
-    looks = search_named(search, n_answers, must_contain or ())
-    n_answers = n_answers if looks is None or looks.n_answers == 1 else looks.n_answers
-    if looks is not None:
-        decoding = decoding if looks.draws else decoding.drawing_nothing()
-        looks.check(decoding.params)
+    looks, n_answers, decoding = searching(decoding, search, options.count("-n", n), must_contain or ())
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
@@ -127,11 +120,35 @@ def run(
         )
         if as_json:
             asked = {"model": model, "prompt": text, "chat_template": used_template}
-            print_json(events, asked, decoding, as_list=n_answers is not None)
+            print_json(events, asked | reported(looks), decoding, as_list=n_answers is not None)
         else:
             print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
     finally:
         llm.close()
+
+
+def searching(
+    decoding: Decoding, search: str | None, n: int | None, must_contain: Sequence[str]
+) -> tuple[SomeSearch | None, int | None, Decoding]:
+    """The search that was asked for or that the profile is meant for (None samples), how many answers there
+    will be where more than one may be, and the parameters beside it. Raises BadRequest."""
+    if search is None:
+        search = "constrained-beam" if must_contain else _beam_of(decoding)
+    looks = search_named(search, n, must_contain)
+    if looks is None:
+        return None, n, decoding
+    decoding = decoding if looks.draws else decoding.drawing_nothing()
+    looks.check(decoding.params)
+    return looks, n if looks.n_answers == 1 else looks.n_answers, decoding
+
+
+def reported(looks: SomeSearch | None) -> dict[str, Any]:
+    """The search as JSON reports it."""
+    if looks is None:
+        return {"search": {"name": "sample"}}
+    from unspool.search.named import described
+
+    return {"search": described(looks)}
 
 
 def _beam_of(decoding: Decoding) -> str:

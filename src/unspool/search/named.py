@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from unspool.errors import BadRequest, brief
 from unspool.search.base import Search
@@ -72,9 +72,22 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
             )
         settings[counting] = n
         if counting == "n_best":
-            settings.setdefault("width", max(n, _default_width(kind)))
+            width = settings.setdefault("width", max(n, _default_width(kind)))
+            if isinstance(width, int) and 1 <= width < n:
+                raise BadRequest(
+                    f"n={n} answers are more than a search with width={width} has; ask for {width} at most, "
+                    f"or give a width of {n}",
+                    code="bad_n",
+                )
     search: Search = kind(**settings)
     return search
+
+
+def described(search: Search) -> dict[str, Any]:
+    """The name of a search and its settings, as plain values."""
+    name = next(name for name, (kind, _) in SEARCHES.items() if type(search) is kind)
+    fields = [field.name for field in dataclasses.fields(cast(Any, search)) if field.name != "compiled"]
+    return {"name": name, **{field: getattr(search, field) for field in fields}}
 
 
 def _default_width(kind: Any) -> int:

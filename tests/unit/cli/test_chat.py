@@ -10,6 +10,7 @@ from unspool.cli import chat, main
 from unspool.cli.chat_session import ChatSession, Turn
 from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow
+from unspool.search.beam import Beam
 from unspool.types import Event
 
 
@@ -191,3 +192,21 @@ def test_without_standard_input_chat_says_so(fake_llm, monkeypatch: pytest.Monke
     monkeypatch.setattr("sys.stdin", None)
     assert main(["chat"]) == 2
     assert "no standard input" in capsys.readouterr().err
+
+
+def test_an_answer_may_be_looked_for_with_a_beam(unspool, fake_llm) -> None:
+    ran = unspool("chat", "--search", "beam:width=3", "--quiet", stdin=b"hello\n")
+    assert ran.exit_code == 0, ran.err
+    assert fake_llm.searches == [Beam(width=3)]
+    (_, params) = fake_llm.chats[0]
+    assert (params.temperature, params.top_p) == (1.0, 1.0), "nothing is drawn"
+
+
+def test_a_chat_goes_on_with_one_answer(unspool, fake_llm) -> None:
+    ran = unspool("chat", "--search", "stochastic-beam:k=3", stdin=b"hello\n")
+    assert ran.exit_code == 2
+    assert "--search stochastic-beam:k=3 has 3 answers and a chat goes on with one" in ran.err
+    assert (
+        "temperature=0.7 has no meaning in a beam search"
+        in unspool("chat", "--search", "beam", "--temperature", "0.7", stdin=b"hello\n").err
+    )

@@ -9,7 +9,7 @@ from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
 from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.search.diverse_beam import DiverseBeam
-from unspool.search.named import search_of
+from unspool.search.named import described, search_of
 from unspool.search.stochastic_beam import StochasticBeam
 
 
@@ -80,3 +80,20 @@ def test_a_mistake_names_the_way_out(text, n, message):
     with pytest.raises(BadRequest) as caught:
         search_of(text, n)
     assert message in str(caught.value)
+
+
+def test_more_answers_than_the_width_are_refused_in_the_words_that_were_used():
+    with pytest.raises(
+        BadRequest, match="n=5 answers are more than a search with width=4 has; ask for 4 at most"
+    ):
+        search_of("beam:width=4", 5)
+
+
+@pytest.mark.parametrize(
+    "text", ["beam:width=5,n_best=2", "stochastic-beam:k=3", "diverse-beam", "beam-sample"]
+)
+def test_a_search_is_described_by_its_name_and_settings(text):
+    search = search_of(text, None)
+    told = described(search)
+    assert told.pop("name") == text.split(":")[0]
+    assert type(search)(**told) == search
