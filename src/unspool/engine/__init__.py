@@ -2,7 +2,7 @@
 
 1. `task`        a request in flight: its phase, and its branches with their tokens and pages
 2. `engine`      add, step, cancel, close: all that a front door calls
-3. `step`        the loop itself: plan, forward, apply, advance, commit
+3. `step`        the loop itself: plan, forward, apply, advance, commit; `steady` is a short way to the same
 4. `scheduler`   which rows run in a step, and who waits
 5. `plan`        those rows as the arrays a runner reads
 6. `commit`      the only one that changes branches, with `holding` for pages, `ranked` for ranked answers

@@ -14,6 +14,8 @@ from typing import Any
 from unspool.engine import holding, ranked
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.news import event_of, usage_of
+from unspool.engine.notes import Notes
+from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.strand import Strand
 from unspool.engine.task import Branch, Phase, Task
@@ -31,6 +33,7 @@ from unspool.types import (
     Extend,
     FinishReason,
     Fork,
+    Processed,
     TokenLogprobs,
 )
 
@@ -50,6 +53,7 @@ def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
         **strand(prompt_ids),
         transcript=transcript,
         history=history,
+        notes=Notes(is_wanted=params.logprobs is not None or params.trace),
         companions=tuple(Strand(**strand(companion.prompt_ids)) for companion in task.companions),
     )
 
@@ -93,6 +97,37 @@ def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) 
     return _with_prompt(task, ranked.with_tree(task, events, answers))
 
 
+def grow(
+    shares: Sequence[Share], processed: Sequence[Processed | UnspoolError], storage: Storage, now: float
+) -> list[Event]:
+    """What `holding.record` and `make_moves` come to where each branch, of requests that sample, has fed its
+    one token and grows by the one that was chosen."""
+    events: list[Event] = []
+    for share, made in zip(shares, processed, strict=True):
+        task, branch = share.task, share.branch
+        branch.n_cached = n_cached = branch.n_cached + 1
+        if n_cached > branch.n_read:
+            branch.n_read = n_cached
+        if isinstance(made, UnspoolError):
+            events.append(_end(task, branch, "error", storage, now, error=made))
+        else:
+            chosen = made.chosen
+            token_id = chosen.token_id
+            is_last = len(branch.token_ids) + 1 - task.n_prompt == task.n_new_max
+            told = None if is_last else branch.transcript.tell(token_id)
+            if told is None:
+                events += _extend(task, branch, (chosen,), storage, now)
+            else:
+                branch.token_ids.append(token_id)
+                branch.history.accept(token_id, chosen.observed)
+                branch.gaps.accept(now)
+                storage.journal.tokens_decoded += 1
+                events.append(Event(task.request_id, told, (token_id,), branch.branch_id))
+        if not task.branches:
+            task.move_to(Phase.DONE)
+    return events
+
+
 def finish(
     task: Task, reason: FinishReason, storage: Storage, now: float, error: UnspoolError | None = None
 ) -> list[Event]:
@@ -122,6 +157,7 @@ def _plant_answers(task: Task, storage: Storage) -> None:
             table=table,
             transcript=told.transcript.fork(),
             history=told.history.fork(),
+            notes=told.notes.fork(),
         )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 _UTF8: Final = codecs.getincrementaldecoder("utf-8")
+_NOTHING_WAITS: Final = (b"", 0)  # the state of a decoder between two characters
 
 
 class Vocabulary(Protocol):
@@ -47,22 +48,30 @@ class Detokenizer:
 
     def __init__(self) -> None:
         self._decoder = _UTF8(errors="replace")
+        self._waits = False  # for the other bytes of a character
         self._past: list[tuple[bytes, int]] = []  # of each accept, what waited before it
 
     def accept(self, data: bytes, *, final: bool = False) -> str:
         """The text that the next bytes complete; with `final` also what an incomplete character leaves."""
+        if not self._waits and data.isascii():  # mostly, and the same in fewer steps
+            self._past.append(_NOTHING_WAITS)
+            return data.decode()
         self._past.append(self._decoder.getstate())
-        return self._decoder.decode(data, final)
+        text = self._decoder.decode(data, final)
+        self._waits = self._decoder.getstate() != _NOTHING_WAITS
+        return text
 
     def rollback(self, n: int) -> None:
         """Undo the last n accepts."""
         if n:
             assert n <= len(self._past), f"cannot undo {n} of {len(self._past)} pieces"
             self._decoder.setstate(self._past[-n])
+            self._waits = self._past[-n] != _NOTHING_WAITS
             del self._past[-n:]
 
     def fork(self) -> Detokenizer:
         copy = Detokenizer()
         copy._decoder.setstate(self._decoder.getstate())
+        copy._waits = self._waits
         copy._past = self._past.copy()
         return copy

@@ -42,6 +42,7 @@ class Scheduler:
         self._n_scored_rows = max(1, limits.logits_bytes // (4 * vocab_size))  # of prompts, a step
         self._pace = Pace(limits.max_slowdown)
         self._chunk = Chunk()  # of the step planned last
+        self.n_changes = 0  # of the queues: who comes, leaves, or stands elsewhere
         self._waiting: list[Task] = []  # both in the order of Task.rank
         self._running: list[Task] = []
 
@@ -54,7 +55,7 @@ class Scheduler:
         return len(self._running)
 
     def add(self, task: Task) -> None:
-        insort(self._waiting, task, key=_rank)
+        self._put_into(self._waiting, task)
 
     def remove(self, task: Task) -> None:
         """Forget a task that is done, wherever it was."""
@@ -68,7 +69,7 @@ class Scheduler:
             return
         queue = self._take_out(task)
         task.priority = priority
-        insort(queue, task, key=_rank)
+        self._put_into(queue, task)
 
     def pause(self, task: Task) -> None:
         """Take a task out of the queues. Its pages stay in the prefix tree until others need them."""
@@ -111,12 +112,22 @@ class Scheduler:
             if all(task.phase is Phase.PREFILL for task in self._running):  # or one goes on to decode
                 self._preempt(self._victim())  # prompts hold all pages and none of them can be read on
 
+    def has_all(self, shares: Sequence[Share]) -> bool:
+        """Whether every branch that runs has its share among these; one that found all its text read again
+        waits for the next step."""
+        return sum(len(task.branches) for task in self._running) == len(shares)
+
+    def _put_into(self, queue: list[Task], task: Task) -> None:
+        self.n_changes += 1
+        insort(queue, task, key=_rank)
+
     def _take_out(self, task: Task) -> list[Task]:
         """Out of its queue, which is returned."""
         for queue in (self._running, self._waiting):
             at = bisect_left(queue, task.rank, key=_rank)
             if at < len(queue) and queue[at] is task:
                 del queue[at]
+                self.n_changes += 1
                 return queue
         raise AssertionError(f"request {task.request_id} is in no queue")
 
@@ -135,7 +146,7 @@ class Scheduler:
                 continue
             del self._waiting[0]
             task.move_to(Phase.PREFILL)
-            insort(self._running, task, key=_rank)
+            self._put_into(self._running, task)
 
     def _has_room_for(self, task: Task, running: Sequence[Task], n_available: int) -> bool:
         """Whether a task can start beside those that run, with n_available pages for it and them to take."""

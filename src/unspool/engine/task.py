@@ -47,7 +47,7 @@ class Branch(Strand):
     branch_id: int
     transcript: Transcript
     history: History
-    notes: Notes = field(default_factory=Notes)
+    notes: Notes
     gaps: Gaps = field(default_factory=Gaps)
     ending: Ending | None = None  # of one that is kept: what ended its text; None: its length
     companions: tuple[Strand, ...] = ()  # what is read beside it, in the order of Task.companions

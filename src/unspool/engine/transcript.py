@@ -117,6 +117,19 @@ class Transcript:
         self._is_closed = self._ending is not None
         return self._ending
 
+    def tell(self, token_id: int) -> str | None:
+        """`accept` and `take` in one where that is all there is to it: the text that a token adds, told at
+        once. None, and nothing is done, where the token may end the text or what it says may be held back."""
+        if self._looks or token_id in self._rules.ids:
+            return None
+        assert not self._held, "what was said before has been taken"
+        data = self._vocabulary.token_bytes(token_id)
+        self._n_released += len(data)
+        self._n_reported += 1
+        self._ids.append(token_id)
+        self._ends.append(self._n_released)
+        return self._detokenizer.accept(data)
+
     @property
     def n_bytes_final(self) -> int:
         """How many bytes stay, whatever follows."""

@@ -25,10 +25,14 @@ class Scripted:
     n_candidates: int | None = None
     forks_later: bool = True
     n_first: int = 1
+    n_answers: int = 1
     n_steps: int = 0
     seen: list = dataclasses.field(default_factory=list)
 
     is_ranked = False
+
+    def check(self, params):
+        """Everything has a meaning here."""
 
     def start(self):
         return None
@@ -51,12 +55,9 @@ def grow(branch, *token_ids):
 
 def start(script, prompt=(1, 2, 3, 4, 5), **settings):
     engine = make_engine(**{"n_pages": 64, **settings})
-    request_id = engine.add(Request(tuple(prompt), PARAMS))
     search = Scripted(script)
-    task = engine._tasks[request_id]
-    task.search = search
-    task.n_pages_max *= search.max_branches
-    return engine, task, search
+    request_id = engine.add(Request(tuple(prompt), PARAMS, search=search))
+    return engine, engine._tasks[request_id], search
 
 
 def finish(engine):

@@ -49,3 +49,14 @@ def test_valid_text_never_shows_a_replacement(text, size):
     expected = data.decode()
     assert "".join(deltas(pieces)) == expected
     assert all(delta in expected for delta in deltas(pieces))
+
+
+@given(st.lists(hard_bytes, max_size=8), st.lists(hard_bytes, min_size=1, max_size=4), st.lists(hard_bytes))
+def test_pieces_that_are_undone_leave_no_trace(first, undone, then):
+    straight, back = Detokenizer(), Detokenizer()
+    for piece in first:
+        assert straight.accept(piece) == back.accept(piece)
+    for piece in undone:
+        back.accept(piece)
+    back.rollback(len(undone))
+    assert [back.accept(piece) for piece in then] == [straight.accept(piece) for piece in then]

@@ -245,7 +245,7 @@ class SampleThatFailsOnce(Sample):
 
     def advance(self, state, rows, processed):
         SampleThatFailsOnce.n_calls += 1
-        if SampleThatFailsOnce.n_calls == 1:
+        if SampleThatFailsOnce.n_calls == 2:
             raise ZeroDivisionError
         return super().advance(state, rows, processed)
 
@@ -254,7 +254,8 @@ class SampleThatFailsOnce(Sample):
 def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     engine = make_engine()
     prompts = ([1, 2], [3, 4, 5])
-    ids = [engine.add(Request(tuple(prompt), GREEDY)) for prompt in prompts]
+    searches = (None, SampleThatFailsOnce() if where == "advance" else None)
+    ids = [engine.add(Request(tuple(p), GREEDY, search=s)) for p, s in zip(prompts, searches, strict=True)]
     told = {request_id: Told() for request_id in ids}
     for event in engine.step():
         told[event.request_id].hear(event)
@@ -262,8 +263,7 @@ def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
         engine.runner.forward = FailsOnce(engine.runner.forward)
     elif where == "process":
         monkeypatch.setattr(pipeline, "process", FailsOnce(pipeline.process))
-    else:  # of the second request, when the first has decided already
-        engine._tasks[ids[1]].search = SampleThatFailsOnce()
+    # or that of the second request fails, when the first has decided already
     with pytest.raises(ZeroDivisionError):
         engine.step()
     engine.check()

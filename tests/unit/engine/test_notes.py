@@ -33,3 +33,11 @@ def test_text_and_notes_out_of_step_are_noticed():
     notes.accept(Chosen(1))
     with pytest.raises(AssertionError, match="out of step"):
         notes.take((2,))
+
+
+def test_where_nobody_asked_nothing_is_kept():
+    notes = Notes(is_wanted=False)
+    notes.accept(Chosen(1))
+    assert notes.take((1,)) == []
+    assert notes.fork().peek(0, 1) == []
+    notes.rollback(1)

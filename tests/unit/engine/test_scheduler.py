@@ -13,14 +13,14 @@ PARAMS = DecodingParams(temperature=0, max_tokens=9, ignore_eos=True)
 def rows_of_each_step(engine):
     """{request_id: rows} of every step until the engine is idle."""
     seen = []
-    plan = engine._scheduler.plan
+    plan = engine._next_shares
 
     def spy():
         shares = plan()
         seen.append({share.task.request_id: share.n_rows for share in shares})
         return shares
 
-    engine._scheduler.plan = spy
+    engine._next_shares = spy
     while not engine.is_idle:
         engine.step()
     return seen

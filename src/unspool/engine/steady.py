@@ -1,0 +1,93 @@
+"""Steps in which the same branches decode one token each: what stays the same is kept from one to the next.
+
+Most steps are like that, and a forward pass leaves nothing of Python in the processor's caches: what a step
+costs beside it is how much code and how many objects it has to fetch again. So who runs is not asked anew
+while nobody came or left, the arrays of the plan are written over, and rows are made once. This is the short
+way through `Scheduler.plan`, `run_step` and `commit.make_moves`, which are its slow twin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unspool.engine import commit
+from unspool.engine.plan import build_plan
+from unspool.engine.share import Share
+from unspool.engine.storage import Storage
+from unspool.engine.task import Branch
+from unspool.logits import pipeline
+from unspool.types import Event
+
+
+class Steady:
+    """Branches of requests that sample, with one token to feed each. Their texts, pages and places in the
+    cache are read off them in every step, so a step that raised can be run again."""
+
+    def __init__(self, shares: Sequence[Share], storage: Storage, n_vocab: int) -> None:
+        self.shares = shares
+        self._storage = storage
+        self._n_vocab = n_vocab
+        self._branches = [share.branch for share in shares]
+        self._rows = [row for share in shares for row in share.task.rows(share.branch)]
+        self._plan = build_plan(shares)
+        self._is_over = False
+
+    @classmethod
+    def of(cls, shares: Sequence[Share], storage: Storage, n_vocab: int) -> Steady | None:
+        """None when one of them is part of a prompt, is searched for, or asks for more than its tokens."""
+        if not all(_is_steady(share) for share in shares):
+            return None
+        return cls(shares, storage, n_vocab)
+
+    def reserve(self) -> bool:
+        """Have pages for the next token of each; False when one of them has ended, or pages are lacking:
+        then it is the scheduler who says what runs."""
+        if self._is_over:
+            return False
+        lacking: list[Branch] = []
+        token_ids: list[int] = []
+        n_past: list[int] = []
+        for branch in self._branches:
+            n_cached = branch.n_cached
+            token_ids.append(branch.token_ids[n_cached])
+            n_past.append(n_cached)
+            if n_cached == branch.table.n_tokens:
+                lacking.append(branch)
+        if lacking:
+            if len(lacking) > self._storage.pool.n_available:
+                return False
+            for branch in lacking:
+                branch.table.grow(branch.n_cached + 1)
+            self._plan = build_plan(self.shares)
+        else:
+            self._plan.token_ids[:] = token_ids
+            self._plan.n_past[:] = n_past
+        return True
+
+    def run(self) -> list[Event]:
+        """`run_step` for these branches, whose pages are there."""
+        storage = self._storage
+        storage.journal.lap()
+        logits = storage.runner.forward(self._plan)  # (B, V) f32
+        if self._n_vocab < logits.shape[1]:
+            logits = logits[:, : self._n_vocab]
+        storage.journal.lap()
+        processed = pipeline.process(logits, self._rows)
+        now = storage.journal.lap()
+        events = commit.grow(self.shares, processed, storage, now)
+        self._is_over = any(event.finish_reason is not None for event in events)
+        return events
+
+
+def _is_steady(share: Share) -> bool:
+    request, branch = share.task.request, share.branch
+    params = request.params
+    return (
+        not share.is_prompt
+        and branch.n_to_feed == 1
+        and request.search is None
+        and not share.task.companions
+        and params.logprobs is None
+        and params.prompt_logprobs is None
+        and not params.trace
+    )

@@ -1,0 +1,148 @@
+"""Steps that keep what stays the same do what any step does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from machine_requests import Sizes, random_request
+from toy_engine import LETTERS, make_engine
+
+from unspool.engine import engine as engine_module
+from unspool.engine.engine import Engine
+from unspool.engine.limits import Limits
+from unspool.engine.steady import Steady
+from unspool.errors import CapacityError
+from unspool.params import DecodingParams
+from unspool.runners.toy import ToyRunner
+from unspool.types import Request
+
+SIZES = Sizes(n_vocab=LETTERS.vocab_size, n_prompt=12, n_new=14)
+PARAMS = DecodingParams(max_tokens=20, ignore_eos=True, seed=1)
+
+
+def crowded_engine():
+    runner = ToyRunner(vocab_size=LETTERS.vocab_size, n_pages=24, page_size=4)
+    return Engine(runner, LETTERS, limits=Limits(n_rows=10, n_tasks=6), clock=lambda: 0.0)
+
+
+def fits(request):
+    try:
+        crowded_engine().add(request)
+    except CapacityError:
+        return False
+    return True
+
+
+def simple(rng):
+    """Samples without anything that keeps a step from being steady."""
+    kind = ({"temperature": 0}, {"top_k": 3}, {"repetition_penalty": 1.5}, {"mirostat": 2}, {"stop": ["ba"]})
+    params = PARAMS.replace(**kind[rng.integers(5)], ignore_eos=bool(rng.random() < 0.7))
+    prompt = tuple(int(i) for i in rng.integers(1, 8, rng.integers(1, 9)))
+    return Request(prompt, params, n=int(rng.choice([1, 1, 3])))
+
+
+def states(engine):
+    """What the next steps start from."""
+    return {
+        (task.request_id, branch.branch_id): (
+            task.phase,
+            list(branch.token_ids),
+            branch.n_cached,
+            branch.n_read,
+            branch.table.pages.tolist(),
+            list(branch.transcript.token_ids),
+            [part.tolist() for part in branch.history.penalty_counts()],
+            None if branch.history.running is None else branch.history.running.value,
+        )
+        for task in engine._tasks.values()
+        for branch in task.branches.values()
+    }
+
+
+def said(event):
+    return replace(event, error=None), None if event.error is None else str(event.error)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_events_and_branches_are_those_of_steps_that_keep_nothing(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    steady, plain = crowded_engine(), crowded_engine()
+    of, n_steady = Steady.of, 0
+    for _ in range(150):
+        lot = rng.random()
+        if lot < 0.12 and len(steady._tasks) < 8:
+            request = simple(rng) if rng.random() < 0.8 else random_request(rng, SIZES, (1, 2, 3))
+            if fits(request):
+                assert steady.add(request) == plain.add(request)
+        elif lot < 0.15 and steady._tasks:
+            request_id = int(rng.choice(list(steady._tasks)))
+            if rng.random() < 0.5:
+                events = [said(event) for event in steady.cancel(request_id)]
+                assert events == [said(event) for event in plain.cancel(request_id)]
+            else:
+                for engine in (steady, plain):
+                    engine.pause(request_id)
+                    engine.resume(request_id)
+        monkeypatch.setattr(engine_module.Steady, "of", of)
+        events = [said(event) for event in steady.step()]
+        n_steady += steady._steady is not None
+        monkeypatch.setattr(engine_module.Steady, "of", lambda *_: None)
+        assert events == [said(event) for event in plain.step()]
+        assert states(steady) == states(plain)
+        steady.check()
+        assert steady.stats() == plain.stats()
+    assert n_steady > 20
+
+
+def test_a_request_that_decodes_alone_is_planned_once():
+    engine = make_engine()
+    engine.add(Request((1, 2, 3), PARAMS))
+    plans, plan = [], engine._scheduler.plan
+    engine._scheduler.plan = lambda: plans.append(1) or plan()
+    while not engine.is_idle:
+        engine.step()
+    assert len(plans) == 2  # the prompt, and what decodes
+
+
+def test_who_comes_is_let_in_by_the_next_step():
+    engine = make_engine()
+    engine.add(Request((1, 2, 3), PARAMS))
+    for _ in range(5):
+        engine.step()
+    assert engine._steady is not None
+    late = engine.add(Request((4, 5), PARAMS))
+    assert late in {event.request_id for event in engine.step()}
+
+
+def test_where_pages_run_out_the_scheduler_puts_one_back():
+    engine = make_engine(n_pages=12, page_size=4)
+    for ids in ((1, 2, 3), (4, 5, 6)):
+        engine.add(Request(ids, PARAMS.replace(max_tokens=30)))
+    n_steps = 0
+    while not engine.is_idle:
+        engine.step()
+        engine.check()
+        n_steps += 1
+    assert engine.stats().n_preemptions > 0
+    assert engine.stats().tokens_decoded == 60
+
+
+def test_a_forward_pass_that_fails_can_be_run_again():
+    def tokens(fails):
+        engine = make_engine()
+        engine.add(Request((1, 2, 3), PARAMS))
+        told = []
+        while not engine.is_idle:
+            if fails and len(told) == 6:
+                fails = False
+                forward = engine.runner.forward
+                engine.runner.forward = lambda plan: 1 // 0
+                with pytest.raises(ZeroDivisionError):
+                    engine.step()
+                engine.runner.forward = forward
+            told += [token_id for event in engine.step() for token_id in event.token_ids]
+        return told
+
+    assert tokens(fails=True) == tokens(fails=False)
