@@ -64,12 +64,21 @@ def exact_codes() -> str:
 def encodings() -> str:
     """Tensor encodings that a weights file may use."""
     from unspool.models.weights.base import Encoding
+    from unspool.models.weights.quantize import RELATIVE_ERROR
+    from unspool.runners.packed_size import packed_bytes
 
+    n_values = 16 * 8192  # of a whole tile
     rows = [
-        (f"`{kind.label}`", str(kind.block_values), f"{8 * kind.block_bytes / kind.block_values:g}")
+        (
+            f"`{kind.label}`",
+            str(kind.block_values),
+            f"{8 * kind.block_bytes / kind.block_values:g}",
+            f"{8 * packed_bytes(kind, 16, 8192) / n_values:g}",
+            f"{RELATIVE_ERROR[kind]:.2%}" if kind in RELATIVE_ERROR else "",
+        )
         for kind in Encoding
     ]
-    return table(("encoding", "values a block", "bits a value"), rows)
+    return table(("encoding", "values a block", "bits a value", "in memory", "error when made here"), rows)
 
 
 def models() -> str:

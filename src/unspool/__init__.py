@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unspool.errors import UnspoolError as UnspoolError
     from unspool.kv.calculator import KvMemory as KvMemory
     from unspool.llm import LLM as LLM
+    from unspool.models.quantize_file import quantize_file as quantize_file
     from unspool.params import DecodingParams as DecodingParams
     from unspool.saving import SavedText as SavedText
     from unspool.scoring import Score as Score
@@ -54,6 +55,7 @@ _HOME = {
     "InterToken": "unspool.types",
     "KvMemory": "unspool.kv.calculator",
     "kv_memory": "unspool.sizing",
+    "quantize_file": "unspool.models.quantize_file",
     "Score": "unspool.scoring",
     "SavedText": "unspool.saving",
     "SearchTree": "unspool.search_tree",
@@ -94,6 +96,7 @@ __all__ = [
     "Usage",
     "__version__",
     "kv_memory",
+    "quantize_file",
 ]
 
 

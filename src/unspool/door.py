@@ -70,10 +70,11 @@ class OpenModel:
         runner: str,
         limits: Limits | None,
         amateur: str | Path | None,
+        weights: str | None,
     ) -> OpenModel:
-        check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory)
+        check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory, weights)
         with ExitStack() as undo:
-            loaded = open_model(model)
+            loaded = open_model(model, weights, threads)
             undo.callback(loaded.close)
             second = None if amateur is None else open_model(amateur)
             if second is not None:
@@ -128,6 +129,8 @@ class Door:
     limits          how much runs at once
     amateur         a smaller model of the same tokens, for requests with contrast_beta; given as `model` is.
                     A page of the cache then takes the memory of both
+    weights         "q8" or "q4": quantize a model in F32, F16 or BF16 as it is loaded, to 8 bits a weight
+                    or to 4 (embedding and output 8), each block by least squares; as stored when left out
     """
 
     def __init__(
@@ -142,6 +145,7 @@ class Door:
         runner: str = "native",
         limits: Limits | None = None,
         amateur: str | Path | None = None,
+        weights: str | None = None,
     ) -> None:
         self._model = OpenModel.load(
             model,
@@ -153,6 +157,7 @@ class Door:
             runner=runner,
             limits=limits,
             amateur=amateur,
+            weights=weights,
         )
 
     @classmethod

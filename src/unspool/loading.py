@@ -17,6 +17,7 @@ from unspool.engine.journal import tell
 from unspool.errors import BadRequest, CapacityError
 from unspool.kv.layout import KvLayout, pages_for
 from unspool.models.loader import LoadedModel
+from unspool.models.weights.quantized_source import check_weights
 from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.sizes import read_size, shown
 
@@ -25,10 +26,17 @@ MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context
 
 
 def check_settings(
-    runner: Any, threads: Any, context_length: Any, kv_tokens: Any, page_size: Any, kv_memory: Any = None
+    runner: Any,
+    threads: Any,
+    context_length: Any,
+    kv_tokens: Any,
+    page_size: Any,
+    kv_memory: Any = None,
+    weights: Any = None,
 ) -> None:
     """BadRequest for what no model could be loaded with, before any file is touched."""
     _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
+    check_weights(weights)
     if kv_memory is not None:
         read_size("kv_memory", kv_memory)
         if kv_tokens is not None:
@@ -44,8 +52,10 @@ def check_settings(
         raise BadRequest("the reference runner has no threads; leave threads out", code="bad_threads")
 
 
-def open_model(model: str | Path) -> LoadedModel:
+def open_model(model: str | Path, weights: str | None = None, threads: int | None = None) -> LoadedModel:
     """The model of a catalogue name (pulled when missing), file, folder or hub name.
+
+    With `weights` its float matrices are quantized, by so many threads.
 
     A Path is a path, even where a model of that name is in the catalogue.
     """
@@ -54,7 +64,7 @@ def open_model(model: str | Path) -> LoadedModel:
     from unspool.models import catalogue
 
     spec = os.path.join(os.curdir, model) if isinstance(model, Path) else model
-    return LoadedModel(catalogue.resolve(spec))
+    return LoadedModel(catalogue.resolve(spec), weights, threads)
 
 
 def room_for(
@@ -180,7 +190,9 @@ def _open_runner(name: str, loaded: LoadedModel, n_pages: int, page_size: int, t
         return ReferenceRunner(graph, source, n_pages=n_pages, page_size=page_size)
     from unspool.runners.native import NativeRunner
 
-    return NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
+    packed = NativeRunner(graph, source, n_pages=n_pages, page_size=page_size, n_threads=threads)
+    loaded.forget_quantized()
+    return packed
 
 
 def _check_counts(**counts: Any) -> None:

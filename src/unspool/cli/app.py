@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from unspool.cli import bench, best, chat, evaluate, explain, kv, models, params, profiles, run
+from unspool.cli import bench, best, chat, evaluate, explain, kv, models, params, profiles, quantize, run
 from unspool.errors import UnspoolError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
@@ -32,6 +32,7 @@ app.add_typer(evaluate.app, name="eval")
 app.command("bench")(bench.bench)
 app.command("kv")(kv.show_kv)
 app.add_typer(models.app, name="models")
+app.command("quantize")(quantize.quantize)
 app.add_typer(profiles.app, name="profiles")
 app.command("params")(params.show_params)
 

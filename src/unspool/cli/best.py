@@ -12,7 +12,7 @@ from unspool.cli import options
 from unspool.cli.best_verifier import VerifierOptions
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
-from unspool.cli.options import Context, Model, Runner, Threads
+from unspool.cli.options import Context, Model, Runner, Threads, Weights
 from unspool.cli.run import Prompt, Quiet, Raw, System, read_prompt, search_named
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
@@ -101,6 +101,7 @@ def best(
     threads: Threads = None,
     context: Context = None,
     runner: Runner = "native",
+    weights: Weights = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object with all answers, verdicts and votes.")
@@ -159,7 +160,9 @@ def best(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import can_chat, load_llm
 
-    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet)
+    llm = load_llm(
+        model, threads=n_threads, context=n_context, runner=runner, quiet=quiet, **options.quantized(weights)
+    )
     try:
         used_template = not raw and can_chat(llm)
         if not used_template and not raw:

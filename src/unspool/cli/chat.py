@@ -14,7 +14,7 @@ import typer
 from unspool.cli import options
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
-from unspool.cli.options import Context, Kv, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolError
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -59,6 +59,7 @@ def chat(
     context: Context = None,
     kv: Kv = None,
     runner: Runner = "native",
+    weights: Weights = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting and no figures.")] = False,
 ) -> None:
     """Talk with a model. /help lists the commands.
@@ -94,7 +95,15 @@ def chat(
         session.system = session.system if system is None else system
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)
-    llm = load_llm(model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet)
+    llm = load_llm(
+        model,
+        threads=n_threads,
+        context=n_context,
+        kv=kv_settings,
+        runner=runner,
+        quiet=quiet,
+        **options.quantized(weights),
+    )
     try:
         if not can_chat(llm):
             raise TemplateError(

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unspool.errors import UnspoolError
+
 if TYPE_CHECKING:
     from unspool.models.weights.base import WeightSource
 
@@ -54,6 +56,7 @@ def _read(path: Path) -> dict[str, Any]:
             "context_length": _context_length(source),
             "tensors": len(tensors),
             "encodings": dict(Counter(tensor.encoding.label for tensor in tensors).most_common()),
+            "step_weight_bytes": _step_bytes(source),
             "chat_template": bool(template_sources(source)),
             "size_bytes": sum(file.stat().st_size for file in _weight_files(path)),
         }
@@ -73,6 +76,19 @@ def _context_length(source: WeightSource) -> int | None:
     key = f"{_architecture(source)}.context_length" if source.format == "gguf" else "max_position_embeddings"
     found = metadata.get(key)
     return found if isinstance(found, int) else None
+
+
+def _step_bytes(source: WeightSource) -> dict[str, int] | None:
+    """What a step reads of the weights, as they lie in the file and as they are loaded; None for a network
+    that is not computed here."""
+    from unspool.models.architectures import build_graph
+    from unspool.models.config import read_config
+    from unspool.runners.packed_size import step_bytes
+
+    try:
+        return step_bytes(build_graph(read_config(source), source), source)._asdict()
+    except UnspoolError:
+        return None
 
 
 def _weight_files(path: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from unspool.cli import options
 from unspool.cli.contrast import Amateur, Contrast, contrasting
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.options import Context, Kv, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
 from unspool.cli.run import (
     Answers,
     MustContain,
@@ -83,6 +83,7 @@ def explain(
     context: Context = None,
     kv: Kv = None,
     runner: Runner = "native",
+    weights: Weights = None,
     quiet: Quiet = False,
 ) -> None:
     """Answer one prompt and show how each token came about: a line a token, and stages where asked.
@@ -114,7 +115,7 @@ def explain(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    beside = {} if amateur is None else {"amateur": amateur}
+    beside = ({} if amateur is None else {"amateur": amateur}) | options.quantized(weights)
     llm = load_llm(
         model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet, **beside
     )

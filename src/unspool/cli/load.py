@@ -24,6 +24,7 @@ def load_llm(
     kv: Mapping[str, Any] = NO_SIZE,
     quiet: bool = False,
     amateur: str | None = None,
+    weights: str | None = None,
 ) -> LLM:
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
     beside it likewise."""
@@ -32,10 +33,11 @@ def load_llm(
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
     path = found_model(model, quiet=quiet)
-    beside = None if amateur is None else found_model(amateur, quiet=quiet)
+    more: dict[str, Any] = {} if amateur is None else {"amateur": found_model(amateur, quiet=quiet)}
+    more |= {} if weights is None else {"weights": weights}
     from unspool.llm import LLM
 
-    return LLM(path, threads=threads, context_length=context, runner=runner, amateur=beside, **kv)
+    return LLM(path, threads=threads, context_length=context, runner=runner, **more, **kv)
 
 
 def found_model(model: str, *, quiet: bool) -> Path:

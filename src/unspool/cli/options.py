@@ -47,6 +47,14 @@ Kv = Annotated[
         rich_help_panel=_WHERE,
     ),
 ]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="q8|q4",
+        help="Quantize a model in F32, F16 or BF16 as it is loaded. [default: as it is stored]",
+        rich_help_panel=_WHERE,
+    ),
+]
 Runner = Annotated[
     str,
     typer.Option(
@@ -64,6 +72,11 @@ def kv_size(text: str | None) -> dict[str, Any]:
         return {"kv_tokens": value}
     read_size("--kv", text if isinstance(value, int) else value, also="tokens (16384), ")
     return {"kv_memory": value}
+
+
+def quantized(weights: str | None) -> dict[str, Any]:
+    """--weights as a setting of LLM, which checks it; none where it is left out."""
+    return {} if weights is None else {"weights": weights}
 
 
 def count(name: str, text: str | None) -> int | None:

@@ -14,7 +14,7 @@ from unspool.cli import options
 from unspool.cli.contrast import Amateur, Contrast, contrasting
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
-from unspool.cli.options import Context, Kv, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
 from unspool.cli.text import checked, decoded, write, write_json
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -74,6 +74,7 @@ def run(
     context: Context = None,
     kv: Kv = None,
     runner: Runner = "native",
+    weights: Weights = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool,
@@ -105,7 +106,14 @@ def run(
 
     beside = {} if amateur is None else {"amateur": amateur}
     llm = load_llm(
-        model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet, **beside
+        model,
+        threads=n_threads,
+        context=n_context,
+        kv=kv_settings,
+        runner=runner,
+        quiet=quiet,
+        **options.quantized(weights),
+        **beside,
     )
     try:
         events, used_template = start(

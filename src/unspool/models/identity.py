@@ -13,6 +13,7 @@ import numpy.typing as npt
 from unspool.models.graph import Graph
 from unspool.models.weights.base import WeightSource
 from unspool.models.weights.mapped_file import release_pages
+from unspool.models.weights.quantized_source import QuantizedSource
 
 PIECE_BYTES: Final = 4096
 N_PIECES: Final = 16  # of a larger tensor; a smaller one is read whole
@@ -31,8 +32,14 @@ def identify(graph: Graph, source: WeightSource) -> ModelIdentity:
 
     The digest is over the network as it is computed (shapes, rope frequencies, windows, scales), the
     tensor table, and of each tensor 64 KiB, spread evenly over it: training moves every tensor it trains
-    nearly everywhere. Metadata that changes no logit (a licence, a chat template) is left out.
+    nearly everywhere. Metadata that changes no logit (a licence, a chat template) is left out. Weights that
+    are quantized as they are loaded follow from those in the file and the setting.
     """
+    if isinstance(source, QuantizedSource):
+        stored = identify(graph, source.stored)
+        return ModelIdentity(
+            stored.name, hashlib.sha256(f"{stored.sha256} {source.weights}".encode()).hexdigest()
+        )
     digest = hashlib.sha256(repr((graph, sorted(source.names()))).encode())
     for name in sorted(source.names()):
         tensor = source.tensor(name)

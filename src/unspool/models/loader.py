@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
-from unspool.models.weights import open_weights
+from unspool.models.weights import WeightSource, open_weights
+from unspool.models.weights.quantized_source import QuantizedSource
 
 if TYPE_CHECKING:
     from unspool.models.chat_template import ChatTemplate
@@ -48,16 +49,20 @@ class _Background(Generic[T]):
 class LoadedModel:
     """An open model: its weights, what it computes, how its text is spelled and its chats are written.
 
-    The tokenizer is built in a thread, because a runner packs weights in the meantime. Raises the
-    typed errors of the parts: ModelFileError, UnsupportedModel, ModelNotFound.
+    The tokenizer is built in a thread, because a runner packs weights in the meantime. With `weights`
+    ("q8", "q4") float matrices are quantized, by so many threads. Raises the typed errors of the parts:
+    ModelFileError, UnsupportedModel, ModelNotFound, and BadRequest for `weights` of a model that has
+    quantized ones.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, weights: str | None = None, threads: int | None = None) -> None:
         self.path = Path(path)
-        self.source = open_weights(self.path)
+        self.source: WeightSource = open_weights(self.path)
         try:
             self.config = read_config(self.source)
             self.graph = build_graph(self.config, self.source)
+            if weights is not None:
+                self.source = QuantizedSource(self.source, weights, threads)
             self._tokenizer = _Background(self._load_tokenizer)
         except BaseException:
             self.source.close()
@@ -78,6 +83,11 @@ class LoadedModel:
         from unspool.models.chat_template import ChatTemplate
 
         return ChatTemplate.from_source(self.source, self.tokenizer)
+
+    def forget_quantized(self) -> None:
+        """For a runner that has packed the weights: drop what was quantized for it."""
+        if isinstance(self.source, QuantizedSource):
+            self.source.forget()
 
     def close(self) -> None:
         """Close the weights; idempotent. A runner that reads them must be closed before."""

@@ -56,6 +56,24 @@ def packed_bytes(encoding: Encoding, n_out: int, n_in: int) -> int:
     return -(-n_out // _TILE) * (-(-tile // 64) * 64)
 
 
+class StepBytes(NamedTuple):
+    """Of the matrices that every step reads: all but an embedding of which it takes single rows."""
+
+    file: int  # as stored
+    loaded: int  # as packed, and as read once a step
+
+
+def step_bytes(graph: Graph, source: WeightSource) -> StepBytes:
+    stored = packed = 0
+    for name, rows in {(op.weight, op.rows) for op in graph.ops if isinstance(op, Linear)}:
+        tensor = source.tensor(name)
+        start, stop = rows or (0, tensor.shape[0])
+        n_values = (stop - start) * tensor.shape[1]
+        stored += n_values // tensor.encoding.block_values * tensor.encoding.block_bytes
+        packed += packed_bytes(tensor.encoding, stop - start, tensor.shape[1])
+    return StepBytes(stored, packed)
+
+
 def weight_bytes(graph: Graph, source: WeightSource) -> int:
     """Bytes of all packed matrices of a network."""
     parts = {

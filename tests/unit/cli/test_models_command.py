@@ -156,6 +156,7 @@ def test_show_of_a_file_reads_it(unspool, tmp_path: Path) -> None:
         "context_length": 64,
         "tensors": 2,
         "encodings": {"F32": 1, "F16": 1},
+        "step_weight_bytes": None,  # of a network that lacks layers
         "chat_template": True,
         "size_bytes": path.stat().st_size,
         "sha256": cache.sha256_of(path),

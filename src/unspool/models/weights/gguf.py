@@ -22,7 +22,7 @@ from unspool.errors import UnsupportedModel
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE, REFUSED_TYPES
 from unspool.models.weights.gguf_cursor import Cursor
-from unspool.models.weights.gguf_metadata import read_metadata
+from unspool.models.weights.gguf_metadata import read_metadata, read_pairs
 from unspool.models.weights.mapped_file import map_file, shown
 
 MAGIC = b"GGUF"
@@ -65,6 +65,14 @@ class GgufSource:
 
     def names(self) -> Sequence[str]:
         return tuple(self._entries)
+
+    def pairs(self) -> dict[str, bytes]:
+        """Each metadata key with the bytes of its pair, for who writes them to another file."""
+        if self._buffer is None:
+            raise ValueError(f"{self.path} is closed")
+        cursor = Cursor(self.path, self._buffer)
+        _, n_keys = _read_preamble(cursor)
+        return {key: self._buffer[place] for key, _, place in read_pairs(cursor, n_keys)}
 
     def tensor(self, name: str) -> Tensor:
         entry = self._entries.get(name)

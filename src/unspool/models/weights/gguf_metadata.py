@@ -6,6 +6,7 @@ the file, arrays of strings a `StringArray`, arrays of arrays a tuple.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from struct import Struct
 from typing import Any
 
@@ -44,20 +45,27 @@ _SMALLEST_PAIR_BYTES = 8 + 1 + 4 + 1  # key length, a key of one byte, value typ
 
 def read_metadata(cursor: Cursor, n_keys: int) -> dict[str, Any]:
     """Read n_keys pairs at the cursor."""
+    return {key: value for key, value, _ in read_pairs(cursor, n_keys)}
+
+
+def read_pairs(cursor: Cursor, n_keys: int) -> Iterator[tuple[str, Any, slice]]:
+    """Each key with its value, and where the bytes of the pair lie in the file."""
     if n_keys > MAX_KEYS or n_keys * _SMALLEST_PAIR_BYTES > cursor.end - cursor.position:
         limit = min(MAX_KEYS, (cursor.end - cursor.position) // _SMALLEST_PAIR_BYTES)
         raise cursor.error("metadata_kv_count", f"is {n_keys}, more than the {limit} this file can hold")
     values = _ValueReader(cursor)
-    metadata: dict[str, Any] = {}
+    seen: set[str] = set()
     for index in range(n_keys):
+        start = cursor.position
         key = cursor.string(f"key {index}", MAX_KEY_BYTES)
         field = shown(key)
         if not key:
             raise cursor.error(f"key {index}", "is empty")
-        if key in metadata:
+        if key in seen:
             raise cursor.error(field, "appears twice")
-        metadata[key] = values.read(cursor.u32(f"{field} type"), field)
-    return metadata
+        seen.add(key)
+        value = values.read(cursor.u32(f"{field} type"), field)
+        yield key, value, slice(start, cursor.position)
 
 
 class _ValueReader:

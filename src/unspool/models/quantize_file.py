@@ -1,0 +1,153 @@
+"""From a GGUF file to a smaller one: the same metadata and tokenizer, matrices in another encoding.
+
+Vectors stay as they are. Embedding and output matrices keep more than the others where these have 4 or 5
+bits, as is usual in such files: Q8_0 beside the kinds with a scale per 32 values, Q6_K beside those with
+blocks of 256. Rows that do not divide into blocks of 256 take the nearest kind of 32; rows that do not divide
+into those stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from unspool.errors import BadRequest, UnsupportedModel, brief
+from unspool.models.weights import Encoding, Tensor, open_weights
+from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, GgufSource
+from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf
+from unspool.models.weights.quantize import quantize
+from unspool.models.weights.quantized_source import OUTER
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    encoding: Encoding
+    outer: Encoding  # of embedding and output
+    narrow: Encoding  # where rows are no multiple of 256
+    file_type: int  # general.file_type: what most matrices are, as llama.cpp numbers them
+
+
+_E = Encoding
+KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
+    {
+        "q4_0": _Kind(_E.Q4_0, _E.Q8_0, _E.Q4_0, 2),
+        "q4_1": _Kind(_E.Q4_1, _E.Q8_0, _E.Q4_1, 3),
+        "q5_0": _Kind(_E.Q5_0, _E.Q8_0, _E.Q5_0, 8),
+        "q5_1": _Kind(_E.Q5_1, _E.Q8_0, _E.Q5_1, 9),
+        "q8_0": _Kind(_E.Q8_0, _E.Q8_0, _E.Q8_0, 7),
+        "q4_k": _Kind(_E.Q4_K, _E.Q6_K, _E.Q4_1, 14),
+        "q5_k": _Kind(_E.Q5_K, _E.Q6_K, _E.Q5_1, 16),
+        "q6_k": _Kind(_E.Q6_K, _E.Q6_K, _E.Q8_0, 18),
+    }
+)
+_QUANTIZATION_VERSION: Final = 2  # of the block layouts
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """What was written."""
+
+    path: Path
+    bytes_before: int
+    bytes_after: int
+    encodings: Mapping[str, int]  # label -> tensors
+    again: bool  # matrices were quantized before
+
+
+def quantize_file(
+    model: str | Path,
+    out: str | Path,
+    kind: str,
+    *,
+    n_threads: int | None = None,
+    replace: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Quantized:
+    """Write `out`, a GGUF file of `model` with matrices of `kind`.
+
+    progress  called with a tensor's name, its number and how many there are, before it is worked on
+    replace   an existing file gives way
+
+    Raises BadRequest for a kind or a path that makes no sense, UnsupportedModel where the model is no GGUF
+    file, ModelFileError where values are no numbers or the file cannot be written.
+    """
+    chosen = KINDS.get(kind.lower()) if isinstance(kind, str) else None
+    if chosen is None:
+        raise BadRequest(f"type must be one of {', '.join(KINDS)}, got {brief(kind)}", code="bad_type")
+    if n_threads is not None and n_threads < 1:
+        raise BadRequest(f"threads must be at least 1, got {n_threads}", code="bad_threads")
+    model, out = Path(model), Path(out)
+    _check_target(model, out, replace)
+    source = open_weights(model)
+    try:
+        if not isinstance(source, GgufSource):
+            raise UnsupportedModel(
+                f"{model}: is a safetensors folder, and quantize reads GGUF files; convert it first, or load "
+                "it with weights='q4' or 'q8'"
+            )
+        return _write(source, out, chosen, n_threads, progress)
+    finally:
+        source.close()
+
+
+def _check_target(model: Path, out: Path, replace: bool) -> None:
+    if not os.path.isdir(out.parent):
+        raise BadRequest(f"{out}: there is no folder {out.parent}; make it first", code="bad_output")
+    if os.path.isdir(out):
+        raise BadRequest(f"{out}: is a folder; give the name of a file", code="bad_output")
+    if not os.path.exists(out):
+        return
+    if os.path.exists(model) and os.path.samefile(model, out):
+        raise BadRequest(f"{out}: is the model itself; give another name", code="bad_output")
+    if not replace:
+        raise BadRequest(f"{out}: is there already; give another name, or --force", code="bad_output")
+
+
+def _write(
+    source: GgufSource,
+    out: Path,
+    kind: _Kind,
+    n_threads: int | None,
+    progress: Callable[[str, int, int], None] | None,
+) -> Quantized:
+    tensors = [source.tensor(name) for name in source.names()]
+    planned = [Planned(tensor.name, tensor.shape, _encoding(tensor, kind)) for tensor in tensors]
+
+    def made() -> Iterator[Tensor]:
+        for number, (tensor, plan) in enumerate(zip(tensors, planned, strict=True)):
+            if progress is not None:
+                progress(tensor.name, number, len(tensors))
+            yield tensor if plan.encoding is tensor.encoding else quantize(tensor, plan.encoding, n_threads)
+
+    pairs = source.pairs() | {
+        "general.file_type": u32_pair("general.file_type", kind.file_type),
+        "general.quantization_version": u32_pair("general.quantization_version", _QUANTIZATION_VERSION),
+    }
+    alignment: Any = source.metadata.get("general.alignment", DEFAULT_ALIGNMENT)
+    write_gguf(out, list(pairs.values()), planned, made(), alignment)
+    return Quantized(
+        path=out,
+        bytes_before=source.path.stat().st_size,
+        bytes_after=out.stat().st_size,
+        encodings=dict(Counter(plan.encoding.label for plan in planned).most_common()),
+        again=any(
+            tensor.encoding.block_values > 1 and tensor.encoding is not plan.encoding
+            for tensor, plan in zip(tensors, planned, strict=True)
+        ),
+    )
+
+
+def _encoding(tensor: Tensor, kind: _Kind) -> Encoding:
+    """What the tensor is stored as in the new file."""
+    if len(tensor.shape) < 2 or not tensor.name.endswith(".weight"):
+        return tensor.encoding
+    width = tensor.shape[-1]
+    wanted = kind.outer if tensor.name in OUTER else kind.encoding
+    if width % wanted.block_values:
+        wanted = Encoding.Q8_0 if tensor.name in OUTER else kind.narrow
+    return tensor.encoding if width % wanted.block_values else wanted

@@ -1,0 +1,93 @@
+"""Float weights to quantized ones: each block by a least-squares search (`fit`), in threads.
+
+What a block stores is an approximation. For weights that are normally distributed the root mean square of
+the error, as a part of that of the weights, is what `RELATIVE_ERROR` says; a test holds each kind to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from unspool.errors import ModelFileError
+from unspool.models.weights.base import Encoding, Tensor
+from unspool.models.weights.dequantize import DECODERS
+from unspool.models.weights.encode_k import encode_q4_k, encode_q5_k, encode_q6_k
+from unspool.models.weights.encode_legacy import (
+    encode_q4_0,
+    encode_q4_1,
+    encode_q5_0,
+    encode_q5_1,
+    encode_q8_0,
+)
+from unspool.types import F32
+
+U8 = npt.NDArray[np.uint8]
+
+# (N, block_values) float32 -> the bytes of N blocks
+ENCODERS: Final[Mapping[Encoding, Callable[[F32], U8]]] = MappingProxyType(
+    {
+        Encoding.Q4_0: encode_q4_0,
+        Encoding.Q4_1: encode_q4_1,
+        Encoding.Q5_0: encode_q5_0,
+        Encoding.Q5_1: encode_q5_1,
+        Encoding.Q8_0: encode_q8_0,
+        Encoding.Q4_K: encode_q4_k,
+        Encoding.Q5_K: encode_q5_k,
+        Encoding.Q6_K: encode_q6_k,
+    }
+)
+
+RELATIVE_ERROR: Final[Mapping[Encoding, float]] = MappingProxyType(
+    {
+        Encoding.Q4_0: 0.083,
+        Encoding.Q4_1: 0.072,
+        Encoding.Q5_0: 0.041,
+        Encoding.Q5_1: 0.035,
+        Encoding.Q8_0: 0.0055,
+        Encoding.Q4_K: 0.073,
+        Encoding.Q5_K: 0.037,
+        Encoding.Q6_K: 0.0175,
+    }
+)
+
+_VALUES_A_STEP: Final = 1 << 17  # what one thread works on stays in its cache
+
+
+def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -> Tensor:
+    """The tensor in another encoding, whatever its own; rows must divide into the encoding's blocks.
+
+    The result depends on the values alone. Raises ModelFileError where a value is infinite, not a number,
+    or so large that a scale of it is no float16.
+    """
+    blocks, per_block = encoding.block_values, tensor.encoding
+    assert tensor.shape[-1] % blocks == 0, (tensor.name, tensor.shape, encoding)
+    n_values = int(np.prod(tensor.shape))
+    # A piece is whole blocks of both encodings: every block has a power of two of values.
+    step = _VALUES_A_STEP // max(blocks, per_block.block_values) * max(blocks, per_block.block_values)
+    out = np.empty(n_values // blocks * encoding.block_bytes, np.uint8)
+
+    def work(start: int) -> None:
+        stop = min(start + step, n_values)
+        stored = tensor.data[_bytes_of(per_block, start) : _bytes_of(per_block, stop)]
+        with np.errstate(all="ignore"):
+            values = DECODERS[per_block](np.ascontiguousarray(stored)).reshape(-1, blocks)
+            if not np.isfinite(values).all() or np.abs(values).max() > 60_000:
+                raise ModelFileError(
+                    tensor.name, "values", "are infinite, not numbers or past 60000; fetch the model again"
+                )
+            out[_bytes_of(encoding, start) : _bytes_of(encoding, stop)] = ENCODERS[encoding](values)
+
+    with ThreadPoolExecutor(n_threads or os.cpu_count() or 1) as pool:
+        list(pool.map(work, range(0, n_values, step)))
+    return Tensor(tensor.name, tensor.shape, encoding, out)
+
+
+def _bytes_of(encoding: Encoding, n_values: int) -> int:
+    return n_values // encoding.block_values * encoding.block_bytes
