@@ -182,7 +182,7 @@ def beams(world: World, search) -> list[Found]:
             pools[g] = sorted(pools[g], key=lambda h: -h.score)[:width]
             chosen = [each for each, e in zip(grown_of, ends, strict=True) if not e][:width]
             totals = sorted((text.total + lp for text, _, lp, _ in chosen), reverse=True)
-            if len(pools[g]) == width and chosen and _has_enough(search, world, norm, pools[g], totals, n):
+            if len(pools[g]) == width and chosen and has_enough(search, world, norm, pools[g], totals, n):
                 chosen = []
             taken.update(t for _, t, _, _ in chosen)
             going_on.append(chosen)
@@ -197,7 +197,7 @@ def beams(world: World, search) -> list[Found]:
     return answers[: search.n_best]
 
 
-def _has_enough(search, world, norm, pool, totals, n) -> bool:
+def has_enough(search, world, norm, pool, totals, n) -> bool:
     worst = pool[-1].score
     if search.early_stopping is True:
         return True
@@ -242,10 +242,3 @@ def stochastic(world: World, search) -> list[Found]:
     told = [(h.rank, world.told(h, score=h.score)) for h in ended]
     told += [(h.rank, world.told(h, score=h.total, is_cut=True)) for h in live]
     return [found for _, found in sorted(told, key=lambda each: -each[0])]
-
-
-def written_out(world: World, search, n: int = 1) -> list[Found]:
-    """The answers of any search, best first."""
-    if search is None:
-        return sample(world, n)
-    return stochastic(world, search) if hasattr(search, "k") else beams(world, search)
