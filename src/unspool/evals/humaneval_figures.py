@@ -44,7 +44,7 @@ def sample_figures(
     if n == 1:
         return figures
     showing = {name: each for name, each in samples.items() if each[0].marks["shown_score"] is not None}
-    figures += _best_of(samples, n, "", seed)
+    figures += _best_of(samples, n, "", seed)[1 in ks :]  # pass@1 is what a single sample is worth
     if showing and len(showing) < len(samples):
         figures += _best_of(showing, n, ", where examples are shown", seed)
     return figures

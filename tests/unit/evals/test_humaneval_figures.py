@@ -49,7 +49,6 @@ def test_samples_have_pass_at_k_and_the_worth_of_shown_examples():
     assert list(figures) == [
         "pass@1 of 4 samples",
         "pass@4 of 4 samples",
-        "one sample",
         "best of 4 by shown examples",
         "margin over one sample",
         "one sample, where examples are shown",
@@ -57,8 +56,8 @@ def test_samples_have_pass_at_k_and_the_worth_of_shown_examples():
         "margin over one sample, where examples are shown",
     ]
     values = [figure.interval.estimate for figure in figures.values()]
-    assert values == pytest.approx([0.5, 1.0, 0.5, 0.75, 0.25, 0.375, 0.75, 0.375])
-    assert [figure.n_problems for figure in figures.values()] == [3] * 5 + [2] * 3
+    assert values == pytest.approx([0.5, 1.0, 0.75, 0.25, 0.375, 0.75, 0.375])
+    assert [figure.n_problems for figure in figures.values()] == [3] * 4 + [2] * 3
     margin = figures["margin over one sample"]
     assert margin.is_difference
     assert (margin.interval.low, margin.interval.high) == (0.0, 0.5)  # of 0, 1/4, 1/2 drawn three times
@@ -67,8 +66,18 @@ def test_samples_have_pass_at_k_and_the_worth_of_shown_examples():
 @pytest.mark.parametrize("score", [1.0, None])
 def test_the_part_with_examples_is_told_only_where_it_is_a_part(score):
     names = [f.name for f in sample_figures({"a": told("a", (True, score), (False, score))}, 2, [1])]
-    assert len(names) == 4
+    assert len(names) == 3
     assert not any("where" in name for name in names)
+
+
+def test_a_single_sample_is_told_where_pass_at_1_is_not():
+    names = [f.name for f in sample_figures({"a": told("a", (True, 1.0), (False, 1.0))}, 2, [2])]
+    assert names == [
+        "pass@2 of 2 samples",
+        "one sample",
+        "best of 2 by shown examples",
+        "margin over one sample",
+    ]
 
 
 def test_one_sample_has_nothing_to_pick_from():
