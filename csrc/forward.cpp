@@ -146,7 +146,8 @@ void Forward::linear(const Instruction& op, size_t index, int thread) {
   const int n_threads = pool_.size();
   // Few rows leave memory idle at times: K and V of the next attention come in between tiles.
   const bool fetch = row_count(op) <= Acts::kBlock && look_at_kv(network_.next_attention[index], thread);
-  const int stride = fetch ? Acts::kBlock / row_count(op) : op.n_tiles;
+  const int tiles_at_once = op.gated == kNone ? 2 : 1;  // or one of gate and one of up
+  const int stride = fetch ? tiles_at_once * Acts::kBlock / row_count(op) : op.n_tiles;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
     int first, last;
@@ -174,21 +175,35 @@ bool Forward::take(std::atomic<int>& next, int n, int least, int* begin, int* en
   return true;
 }
 
-// Tiles [begin, end) of the instruction, counted over all its parts.
+// Tiles [begin, end) of the instruction, counted over all its parts, or of both where they are gated.
 void Forward::tiles(const Instruction& op, int begin, int end) {
+  if (op.gated != kNone) {
+    for (const Part& part : op.parts) product(op, part, begin, end);
+    return gate_columns(op, begin, end);
+  }
   int offset = 0;  // tiles of the parts before this one
   for (const Part& part : op.parts) {
-    const Packed& w = network_.matrices[part.matrix];
-    const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
-    offset += w.n_tiles;
-    if (first >= last) continue;
-    const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
-    if (w.quantized())
-      kernels_.gemm_quant(w, first, last, acts(op.x, op), rows(part.out), bias, part.accumulate);
-    else
-      kernels_.gemm_float(w, first, last, rows(op.x), 0, row_count(op), rows(part.out), bias,
-                          part.accumulate);
+    const int n_tiles = network_.matrices[part.matrix].n_tiles;
+    const int first = std::max(begin - offset, 0), last = std::min(end - offset, n_tiles);
+    offset += n_tiles;
+    if (first < last) product(op, part, first, last);
   }
+}
+
+void Forward::product(const Instruction& op, const Part& part, int first, int last) {
+  const Packed& w = network_.matrices[part.matrix];
+  const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
+  if (w.quantized())
+    kernels_.gemm_quant(w, first, last, acts(op.x, op), rows(part.out), bias, part.accumulate);
+  else
+    kernels_.gemm_float(w, first, last, rows(op.x), 0, row_count(op), rows(part.out), bias, part.accumulate);
+}
+
+void Forward::gate_columns(const Instruction& op, int begin, int end) {
+  const Rows gate = rows(op.parts[0].out), up = rows(op.parts[1].out), out = rows(op.gated);
+  const int first = begin * kTile, n = std::min(end * kTile, network_.registers[op.gated].width) - first;
+  for (int row = 0; row < row_count(op); ++row)
+    kernels_.gated(gate.row(row) + first, up.row(row) + first, out.row(row) + first, n, op.gate);
 }
 
 // Notes what this thread's range of a later linear instruction holds, to be fetched while it waits: so
@@ -202,7 +217,7 @@ void Forward::look_ahead(size_t index, int thread) {
   for (const Part& part : op.parts) {
     const Packed& w = network_.matrices[part.matrix];
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, w.n_tiles);
-    offset += w.n_tiles;
+    if (op.gated == kNone) offset += w.n_tiles;
     if (first < last) ahead.add(w.tile(first), (size_t)(last - first) * w.tile_bytes);
   }
 }
@@ -272,7 +287,7 @@ void Forward::row_op(const Instruction& op, int row) {
                         op.factor);
       break;
     case OpKind::kGated:
-      kernels_.gated(rows(op.x).row(row), rows(op.y).row(row), out, width, op.gate);
+      if (!op.gated_before) kernels_.gated(rows(op.x).row(row), rows(op.y).row(row), out, width, op.gate);
       break;
     case OpKind::kAdd:
       kernels_.add(rows(op.x).row(row), rows(op.y).row(row), out, width);

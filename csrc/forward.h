@@ -70,6 +70,8 @@ class Forward {
   void linear(const Instruction& op, size_t index, int thread);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
   void tiles(const Instruction& op, int begin, int end);
+  void product(const Instruction& op, const Part& part, int first, int last);
+  void gate_columns(const Instruction& op, int begin, int end);
   void look_ahead(size_t index, int thread);
   void meet(int thread);  // a barrier
   void fill_rope_tables(int first, int last);

@@ -117,7 +117,7 @@ bool Forward::look_at_kv(size_t index, int thread) {
 }
 
 void Forward::bite_kv(int thread) {
-  constexpr int kLines = 24;
+  constexpr int kLines = 48;
   KvAhead& ahead = kv_ahead_[thread];
   for (int line = 0; line < kLines; ++line, ahead.at += 64) {
     if (ahead.at >= ahead.to && !next_kv_span(ahead)) return;

@@ -85,7 +85,24 @@ int Network::add_rope(const double* inv_freq, size_t n, float magnitude) {
   return (int)ropes.size() - 1;
 }
 
+// A thread that has computed columns of gate and up has what it takes to gate them: then half as many values
+// go from one thread to another.
+void Network::gate_in_place() {
+  for (size_t i = 0; i + 1 < instructions.size(); ++i) {
+    Instruction &op = instructions[i], &next = instructions[i + 1];
+    if (op.kind != OpKind::kLinear || next.kind != OpKind::kGated || op.parts.size() != 2) continue;
+    const Part &gate = op.parts[0], &up = op.parts[1];
+    if (gate.accumulate || up.accumulate || gate.out != next.x || up.out != next.y || next.out == op.x)
+      continue;
+    if (op.selected != next.selected || matrices[gate.matrix].n != matrices[up.matrix].n) continue;
+    op.gated = next.out;
+    op.gate = next.gate;
+    next.gated_before = true;
+  }
+}
+
 void Network::finish() {
+  gate_in_place();
   size_t following = 0;
   next_linear.resize(instructions.size());
   for (int pass = 0; pass < 2; ++pass)  // the second knows what the last instruction is followed by
@@ -106,7 +123,7 @@ void Network::finish() {
     previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
     if (op.kind != OpKind::kLinear) continue;
     for (const Part& part : op.parts) {
-      op.n_tiles += matrices[part.matrix].n_tiles;
+      op.n_tiles = matrices[part.matrix].n_tiles + (op.gated == kNone ? op.n_tiles : 0);
       registers[op.x].whole_groups |= matrices[part.matrix].whole_groups();
     }
     if (matrices[op.parts[0].matrix].quantized()) registers[op.x].quantized = true;

@@ -45,11 +45,13 @@ struct Instruction {
   int table = kNone;                                 // rope
   bool interleaved = false;                          // rope
   Gate gate = Gate::kSilu;
+  int gated = kNone;            // linear of two parts, gate and up: what they make is left here, too
+  bool gated_before = false;    // gated: done already, by the linear instruction before it
   bool quantize = false;        // leave the 8-bit form of `out` beside it
   bool selected = false;        // runs over the W wanted rows, not over all R
   bool barrier_before = false;  // reads what other threads wrote
   std::vector<Part> parts;
-  int n_tiles = 0;  // of all parts
+  int n_tiles = 0;  // of all parts; of one where they are gated, which are computed in pairs
   AttentionShape shape = {};
   int layer = 0, n_heads = 0, n_kv_heads = 0;
 };
@@ -87,6 +89,9 @@ struct Network {
   // Marks registers that linear instructions read in 8-bit form, where threads must meet, and what the
   // linear instructions hold.
   void finish();
+
+ private:
+  void gate_in_place();
 };
 
 }  // namespace unspool

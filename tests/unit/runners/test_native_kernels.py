@@ -175,3 +175,46 @@ def test_wanted_rows_have_the_bits_they_have_where_all_rows_are_wanted(isa: str)
     assert np.isfinite(every_row).all()
     for wanted in ([19], [3, 4], range(5, 14)):
         assert logits(*wanted).tobytes() == every_row[list(wanted)].tobytes()
+
+
+def gated_network(isa: str, encoding: Encoding, together: bool) -> _native.Engine:
+    """Gate and up, of a width that ends inside a tile, in one instruction or two, then logits."""
+    engine = _native.Engine(2, isa)
+    number, width = TYPE_NUMBERS[encoding], 296
+
+    def matrix(n: int, k: int, seed: int) -> int:
+        return engine.add_matrix(number, random_tensor(encoding, n, k, seed).data, n, k)
+
+    x, normed = engine.add_register(64), engine.add_register(64)
+    q, k, v, attended = (engine.add_register(16) for _ in range(4))
+    gate, up, gated = (engine.add_register(width) for _ in range(3))
+    engine.embed(x, matrix(48, 64, 1), 1.0)
+    engine.norm(normed, x, engine.add_vector(np.ones(64, np.float32)), 1e-5, 64, False)
+    engine.linear(normed, [(matrix(16, 64, out), -1, out, False) for out in (q, k, v)], False)
+    engine.attention(attended, q, k, v, 0, 1, 1, 0.25, 0.0, 0)
+    engine.linear(
+        attended,
+        [(engine.add_matrix(0, random_tensor(Encoding.F32, 64, 16, 5).data, 64, 16), -1, x, True)],
+        False,
+    )
+    engine.norm(normed, x, engine.add_vector(np.ones(64, np.float32)), 1e-5, 64, False)
+    parts = [(matrix(width, 64, 2), -1, gate, False), (matrix(width, 64, 3), -1, up, False)]
+    for each in [parts] if together else [parts[:1], parts[1:]]:
+        engine.linear(normed, each, False)
+    engine.gated(gated, gate, up, False, False)
+    down = random_tensor(Encoding.F32, 48, width, 4)
+    engine.linear(gated, [(engine.add_matrix(0, down.data, 48, width), -1, -2, False)], False)
+    engine.finish(48, 64, 1, 1, 16, 4, 16)
+    return engine
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize("encoding", [Encoding.Q4_1, Encoding.F16], ids=lambda e: e.label)
+def test_gating_where_gate_and_up_are_computed_changes_no_bit(encoding: Encoding, isa: str) -> None:
+    apart, together = (gated_network(isa, encoding, together) for together in (False, True))
+    for n_rows in (1, 2, 8, 20):
+        plan = (range(n_rows), [0, n_rows], [0], [0, 1], [0, 2], range(n_rows))
+        arrays = [np.array(each, np.int32) for each in plan]
+        logits = together.forward(*arrays)
+        assert np.abs(logits).max() > 0
+        assert logits.tobytes() == apart.forward(*arrays).tobytes()
