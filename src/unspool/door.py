@@ -93,6 +93,11 @@ class OpenModel:
             return whole
 
     @property
+    def source(self) -> str | None:
+        """The name of the file or folder that it was loaded from."""
+        return None if self._loaded is None else Path(self._loaded.path).name
+
+    @property
     def chat_template(self) -> ChatTemplate:
         if self._chat_template is None:
             if self._loaded is None:
@@ -188,6 +193,12 @@ class Door:
         door = cls.__new__(cls)
         door._model = model
         return door
+
+    def __repr__(self) -> str:
+        loaded = self._model.source
+        name = type(self.runner).__name__ if loaded is None else loaded
+        state = ", closed" if self._engine.is_closed else ""
+        return f"<{type(self).__name__} {name}: context of {self.context_length} tokens{state}>"
 
     @property
     def _engine(self) -> Engine:

@@ -105,6 +105,11 @@ def one_of(name: str, value: object, choices: Sequence[str]) -> str:
     return value
 
 
+# How many texts there may be, and of how many characters: each is spelled in tokens when a request comes, and
+# looked for at every step.
+MOST_TEXTS: Final[Mapping[str, tuple[int, int]]] = {"dry_breakers": (128, 64), "bad_words": (4096, 256)}
+
+
 def texts(name: str, value: object) -> tuple[str, ...]:
     """Non-empty strings that UTF-8 can write; one alone stands for a list of it."""
     strings = [value] if isinstance(value, str) else _items(value, (bytes, Mapping))
@@ -121,7 +126,25 @@ def texts(name: str, value: object) -> tuple[str, ...]:
                 code=f"bad_{name}",
             )
         checked.append(_writable(name, text))
+    if name in MOST_TEXTS:
+        _check_room(name, checked)
     return tuple(checked)
+
+
+def _check_room(name: str, strings: Sequence[str]) -> None:
+    most, longest = MOST_TEXTS[name]
+    if len(strings) > most:
+        raise BadRequest(
+            f"{name} holds {len(strings)} texts and {most} at most are taken; leave some out",
+            code=f"bad_{name}",
+        )
+    for text in strings:
+        if len(text) > longest:
+            raise BadRequest(
+                f"{name} holds {brief(text)} of {len(text)} characters and {longest} at most are taken; "
+                "shorten it",
+                code=f"bad_{name}",
+            )
 
 
 def patterns(name: str, value: object) -> tuple[str, ...]:

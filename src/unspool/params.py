@@ -137,9 +137,10 @@ class DecodingParams(Dialects):
     dry_allowed_length  repeats shorter than this cost nothing. At least 1
     dry_window      repeats are looked for in the last so many tokens; None is the whole text, in
                     order="llama.cpp" the last 64
-    dry_breakers    texts that no repeat reaches across
+    dry_breakers    texts that no repeat reaches across; 128 at most, of 64 characters
     no_repeat_ngram_size  no run of so many tokens occurs twice; 0 is off
-    bad_words       texts that are never written, with or without a space before them
+    bad_words       texts that are never written, with or without a space before them; 4096 at most, of 256
+                    characters
     banned_token_ids   token ids that are never chosen
     allowed_token_ids  the only token ids that may be chosen, ends of the text included; None is all
     logit_bias      added to the logits of token ids or texts, [-100, 100]; False bans the token

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from tiny_llm import write_tiny_llm
 
-from unspool import LLM, DecodingParams, Limits, TokenLogprobs, TokenTrace
+from unspool import LLM, AsyncLLM, DecodingParams, Limits, TokenLogprobs, TokenTrace
+from unspool.errors import ContextOverflow
 
 PROMPT = "a prompt that several steps have to read"
 ASKING = DecodingParams(
@@ -63,3 +64,19 @@ def test_a_trace_ends_with_the_candidates_that_the_engine_chose_among(model, par
     for trace, found in zip(done.trace, done.logprobs, strict=True):
         assert trace.removed_by(trace.chosen.token_id) is None
         assert trace.chosen.prob_final == pytest.approx(2.718281828459045**found.token.logprob_final)
+
+
+def test_a_door_says_what_is_behind_it(tmp_path):
+    path = write_tiny_llm(tmp_path / "tiny.gguf", context_length=64)
+    with LLM(path, threads=1) as llm:
+        assert repr(llm) == "<LLM tiny.gguf: context of 64 tokens>"
+        assert repr(AsyncLLM.of(llm)) == "<AsyncLLM tiny.gguf: context of 64 tokens>"
+    assert repr(llm) == "<LLM tiny.gguf: context of 64 tokens, closed>"
+
+
+def test_a_context_that_the_cache_keeps_short_is_not_blamed_itself(tmp_path):
+    path = write_tiny_llm(tmp_path / "tiny.gguf", context_length=128)
+    with LLM(path, threads=1, kv_tokens=32) as llm, pytest.raises(ContextOverflow, match="--kv"):
+        llm.generate("a" * 60)
+    with LLM(path, threads=1, context_length=32) as llm, pytest.raises(ContextOverflow, match="--context"):
+        llm.generate("a" * 60)

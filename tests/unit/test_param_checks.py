@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 from types import MappingProxyType
 
@@ -12,6 +13,7 @@ import pytest
 from unspool import param_checks as checks
 from unspool.errors import BadRequest
 from unspool.param_checks import Range
+from unspool.params import DecodingParams
 
 
 @pytest.mark.parametrize(
@@ -182,3 +184,23 @@ def test_a_numpy_number_is_compared_without_a_warning():
 def test_a_pattern_too_long_to_parse_is_refused_at_once():
     with pytest.raises(BadRequest, match="it has 1000000 characters, and 20000 is the most"):
         checks.patterns("x", "a" * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"bad_words": ["a"] * 4097},
+            "bad_words holds 4097 texts and 4096 at most are taken; leave some out",
+        ),
+        ({"bad_words": ["a" * 257]}, "of 257 characters and 256 at most are taken; shorten it"),
+        ({"dry_breakers": ["a"] * 129}, "dry_breakers holds 129 texts and 128 at most are taken"),
+        ({"dry_breakers": ["x", "b" * 65]}, "of 65 characters and 64 at most are taken"),
+    ],
+)
+def test_texts_that_are_looked_for_at_every_step_have_a_limit(given, message):
+    with pytest.raises(BadRequest, match=re.escape(message)):
+        DecodingParams(**given)
+    (name,) = given
+    texts = given[name][:64] if len(given[name]) > 2 else [text[:64] for text in given[name]]
+    assert getattr(DecodingParams(**{name: texts}), name) == tuple(texts)

@@ -175,7 +175,8 @@ def _step_lines(tree: SearchTree, expanded: frozenset[int], *, expands_all: bool
 
 
 def _considered(each: Considered, texts: dict[int, str]) -> Text:
-    what, style = each.fate, {"kept": "green", "finished": "yellow", "dropped": "red"}[each.fate]
+    what: str = each.fate
+    style = {"kept": "green", "finished": "yellow", "dropped": "red"}[each.fate]
     if each.why is not None:
         what = _DROPPED[each.why]
     elif each.score is not None:

@@ -82,6 +82,10 @@ class Engine:
         return self.storage.pool
 
     @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
     def is_idle(self) -> bool:
         """Whether no request is in flight."""
         return not self._tasks
@@ -318,10 +322,15 @@ class Engine:
     def _room_after(self, what: str, n_tokens: int, n_context: int) -> int:
         """Tokens that an answer may have after so many; at least one."""
         if n_tokens >= n_context:
+            is_cut_short = self.pool.n_pages * self.runner.page_size <= n_context < self.runner.context_length
+            more = (
+                "give the KV cache more room (kv_tokens, --kv), which is what keeps the context so short"
+                if is_cut_short
+                else "raise context_length (--context) if the model has room"
+            )
             raise ContextOverflow(
                 f"{what} has {n_tokens} tokens and the context {n_context}, of which at least "
-                "one is for the answer; shorten the prompt, or raise context_length (--context) if the model "
-                "has room"
+                f"one is for the answer; shorten the prompt, or {more}"
             )
         return n_context - n_tokens
 

@@ -9,6 +9,7 @@ from typing import Literal
 from unspool.errors import BadRequest, ParameterConflict, brief
 from unspool.params import DecodingParams
 from unspool.profiles.effective import given
+from unspool.profiles.lookup import load_profile
 from unspool.profiles.profile import Profile
 from unspool.profiles.reader import read_profile
 
@@ -62,7 +63,8 @@ def _value(profile: Profile, name: str) -> list[Finding]:
         return []
     except BadRequest as error:
         return [Finding(profile.path, "error", name, str(error))]
-    if held == _DEFAULTS[name]:
+    # Where a profile has a value of its own that holds when none is named, the plain default says something.
+    if held == _DEFAULTS[name] and name not in load_profile("default").values:
         return [
             Finding(
                 profile.path, "warning", name, f"{brief(held)} is the default already, so it changes nothing"

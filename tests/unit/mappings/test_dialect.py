@@ -119,3 +119,11 @@ def test_objects_are_read_like_mappings():
         params, _ = DecodingParams.from_vllm(given)
         assert (params.temperature, params.max_tokens) == (0.5, None)
     assert DecodingParams.from_transformers(WithToDict())[0].temperature == 0.5
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "vllm", "llama_cpp", "ollama", "transformers"])
+def test_names_may_be_given_as_keyword_arguments(dialect):
+    from_dialect = getattr(DecodingParams, f"from_{dialect}")
+    assert from_dialect(temperature=0.5) == from_dialect({"temperature": 0.5})
+    with pytest.raises(BadRequest, match="and beside it top_p; put all in one place"):
+        from_dialect({"temperature": 0.5}, top_p=0.9)

@@ -64,11 +64,11 @@ class Arithmetic(Alone):
         unit = known_unit(self.unit) or ("" if wanted is None else wanted.unit)
         value = result.in_unit(unit)
         # One spelling for each result, so that votes for it add up.
-        answer = (
-            f"{result.value if value is None else value} {result.unit if value is None else unit}".strip()
-        )
+        answer = str(result if value is None else Quantity(value, unit))
         if wanted is None:
-            return Verdict(1.0, None, answer if self.unit else str(result.value), f"comes to {result}")
+            return Verdict(
+                1.0, None, answer if self.unit else str(Quantity(result.value)), f"comes to {result}"
+            )
         is_right = value is not None and self._is_right(Quantity(value, unit), wanted)
         return Verdict(float(is_right), is_right, answer, f"{result}, expected {wanted}")
 

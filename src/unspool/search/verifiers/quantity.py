@@ -37,6 +37,7 @@ _VULGAR: Final = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5",
     "⅘": "4/5", "⅙": "1/6", "⅚": "5/6", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8",
 }  # fmt: skip
+_MOST_PLACES: Final = 6  # of a decimal that is shown in place of a fraction
 _WHOLE: Final = r"\d{1,3}(?:,\d{3})+(?!\d)|\d+"
 _NUMBER: Final = re.compile(
     rf"""(?P<sign>(?<![\w.)])-)?
@@ -59,7 +60,7 @@ class Quantity:
     unit: str = ""
 
     def __str__(self) -> str:
-        return f"{self.value} {self.unit}".strip()
+        return f"{_shown(self.value)} {self.unit}".strip()
 
     def in_unit(self, unit: str) -> Fraction | None:
         """Its value in a unit; None when that measures something else. One of the two without a unit is
@@ -68,6 +69,17 @@ class Quantity:
             return self.value
         (own, factor), (wanted, per) = _UNITS[self.unit], _UNITS[unit]
         return self.value * factor / per if own == wanted else None
+
+
+def _shown(value: Fraction) -> str:
+    """As a decimal where a short one is exact, and else as a fraction."""
+    for places in range(_MOST_PLACES + 1):
+        scaled = value * 10**places
+        if scaled.denominator == 1:
+            digits = str(abs(scaled.numerator)).rjust(places + 1, "0")
+            whole, part = digits[: len(digits) - places], digits[len(digits) - places :]
+            return f"{'-' if value < 0 else ''}{whole}{'.' if part else ''}{part}"
+    return str(value)
 
 
 def known_unit(text: str) -> str | None:

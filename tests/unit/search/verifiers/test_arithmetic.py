@@ -13,19 +13,25 @@ from unspool.search.verifiers.arithmetic import Arithmetic, result_of
     ("text", "found"),
     [
         ("It is 42.", "42"),
-        ("1,234.5", "2469/2"),
-        ("Half of 3 is 1 1/2", "3/2"),
-        ("3/4", "3/4"),
-        (r"so \frac{3}{4}", "3/4"),
-        ("½", "1/2"),
-        ("1½ km", "3/2 km"),
+        ("1,234.5", "1234.5"),
+        ("Half of 3 is 1 1/2", "1.5"),
+        ("3/4", "0.75"),
+        ("-1/8", "-0.125"),
+        ("1/3", "1/3"),
+        ("100", "100"),
+        ("0.05", "0.05"),
+        ("-0.5", "-0.5"),
+        ("1/1024", "1/1024"),
+        (r"so \frac{3}{4}", "0.75"),
+        ("½", "0.5"),
+        ("1½ km", "1.5 km"),
         ("-5", "-5"),
         ("−5", "-5"),
         ("8 - 3 = 5", "5"),
         ("8-3", "3"),
         ("1e3", "1000"),
-        ("x = .5", "1/2"),
-        ("$12.50", "25/2 $"),
+        ("x = .5", "0.5"),
+        ("$12.50", "12.5 $"),
         ("-$5", "-5 $"),
         ("12 dollars", "12 $"),
         ("50%", "50 %"),
@@ -33,7 +39,7 @@ from unspool.search.verifiers.arithmetic import Arithmetic, result_of
         ("5 feet", "5 ft"),
         ("**36**", "36"),
         (r"\boxed{7} and then 8", "7"),
-        (r"\boxed{1} no, \boxed{\frac{1}{2}}", "1/2"),
+        (r"\boxed{1} no, \boxed{\frac{1}{2}}", "0.5"),
         ("so 3\n#### 1,000\nby the way, 5", "1000"),
         ("7 and 1/0", "7"),
         (r"\boxed{none}, but 3", "3"),
@@ -82,7 +88,7 @@ def test_without_an_expected_number_the_result_is_only_found():
 
 def test_votes_for_one_quantity_are_spelled_alike():
     in_km = Arithmetic(unit="kilometers")
-    assert {in_km("", answer(text)).answer for text in ("0.5 km", "500 m", "1/2")} == {"1/2 km"}
+    assert {in_km("", answer(text)).answer for text in ("0.5 km", "500 m", "1/2")} == {"0.5 km"}
     assert in_km("", answer("5 kg")).answer == "5 kg"
 
 
