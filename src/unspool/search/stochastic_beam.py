@@ -80,12 +80,13 @@ class StochasticBeam:
         self, state: StochasticState, rows: Sequence[Row], processed: Sequence[Processed]
     ) -> Advance[StochasticState]:
         parents = {h.branch: h for h in state.live}
+        n_looked_at = self.k + 1  # one more than can be chosen, to see that there is no place left
         choices = [
-            _perturbed(row, p, parents[row.branch], self.k, is_first=row.position == row.n_prompt)
+            _perturbed(row, p, parents[row.branch], n_looked_at, is_first=row.position == row.n_prompt)
             for row, p in zip(rows, processed, strict=True)
         ]
         ended, chosen = list(state.ended), list[Continuation]()
-        for continuation in in_order(choices, self.k):
+        for continuation in in_order(choices, n_looked_at):
             # An ended text keeps its place until k continuations and ended ones stand before it.
             if len(chosen) + sum(h.rank_value >= continuation.rank_value for h in ended) >= self.k:
                 break
