@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tiny_llm import write_tiny_llm
 
-from unspool import LLM, AsyncLLM, Beam, DecodingParams, StochasticBeam
+from unspool import LLM, AsyncLLM, Beam, BeamSample, ConstrainedBeam, DecodingParams, StochasticBeam
 from unspool.errors import BadRequest
 
 PARAMS = DecodingParams(max_tokens=8, ignore_eos=True, logprobs=0)
@@ -52,6 +52,22 @@ def test_drawn_texts_report_their_seed_and_come_again_with_it(llm):
     first = llm.generate("abc", PARAMS, n=3, search=StochasticBeam(3))
     again = llm.generate("abc", PARAMS.replace(seed=first[0].seed), n=3, search=StochasticBeam(3))
     assert [answer.token_ids for answer in again] == [answer.token_ids for answer in first]
+
+
+def test_texts_contain_what_they_must_and_a_stream_joins_to_the_best(llm):
+    search = ConstrainedBeam(phrases=["zq", ["#", "%"]], width=6, n_best=3)
+    answers = llm.generate("abc", PARAMS, n=3, search=search)
+    for answer in answers:
+        assert "zq" in answer.text
+        assert "#" in answer.text or "%" in answer.text
+    heard = [event for event in llm.stream("abc", PARAMS, n=3, search=search) if event.branch == 0]
+    assert "".join(event.text for event in heard) == answers[0].text
+
+
+def test_a_drawn_beam_comes_again_with_its_seed(llm):
+    first = llm.generate("abc", PARAMS, search=BeamSample(width=3))
+    again = llm.generate(["x", "abc"], PARAMS.replace(seed=first.seed), search=BeamSample(width=3))[1]
+    assert (again.token_ids, again.score) == (first.token_ids, first.score)
 
 
 def test_the_asyncio_door_searches_too(llm):

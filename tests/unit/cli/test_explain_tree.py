@@ -141,3 +141,15 @@ def test_what_has_no_meaning_is_refused(explain, arguments, message):
     ran = explain(*arguments, "--ignore-eos")
     assert ran.exit_code == 2
     assert message in ran.err
+
+
+def test_phrases_are_contained_and_their_banks_shown(explain):
+    ran = explain("--must-contain", "z|#", "--search", "constrained-beam:width=4", command="run")
+    assert ran.exit_code == 0, ran.err
+    assert "z" in ran.out or "#" in ran.out
+    assert explain("--must-contain", "z|#", command="run").exit_code == 0, "the search needs no name"
+    tree = explain("--must-contain", "z", "--search", "constrained-beam:width=4")
+    assert "answer 1, score" in tree.out
+    refused = explain("--must-contain", "z", "--search", "beam", command="run")
+    assert refused.exit_code == 2
+    assert "search beam knows no phrases" in refused.err
