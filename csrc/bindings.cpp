@@ -7,6 +7,8 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -15,6 +17,7 @@
 #include "bindings_sampling.h"
 #include "forward.h"
 #include "limits.h"
+#include "sampling/sampler.h"
 
 namespace nb = nanobind;
 using namespace unspool;
@@ -145,6 +148,17 @@ class Engine {
     return out;
   }
 
+  // The fused pass on the threads of the forward pass, which are awake when it has ended.
+  sampling::Sampler* sampler() {
+    struct PoolHelpers : sampling::Helpers {
+      explicit PoolHelpers(Engine& engine) : engine(engine) {}
+      void run(int n, const std::function<void(int)>& work) override { engine.share(n, work); }
+      Engine& engine;
+    };
+    return new sampling::Sampler(*sampling::vectors_named(kernels_.name),
+                                 std::make_unique<PoolHelpers>(*this));
+  }
+
   void copy_page(int source, int target) {
     if (source < 0 || target < 0 || source >= kv_.n_pages || target >= kv_.n_pages)
       throw std::invalid_argument("copy_page: page id out of range");
@@ -227,6 +241,21 @@ class Engine {
   std::string isa() const { return kernels_.name; }
 
  private:
+  // work(i) for every i in [0, n), on all threads.
+  void share(int n, const std::function<void(int)>& work) {
+    const std::lock_guard<std::mutex> turn(mutex_);
+    struct Round {
+      const std::function<void(int)>& work;
+      const int n;
+      std::atomic<int> next{0};
+      void help() {
+        for (int i = next.fetch_add(1); i < n; i = next.fetch_add(1)) work(i);
+      }
+    } round = {work, n};
+    if (n < 2) return round.help();
+    pool_.run([](void* self, int) { static_cast<Round*>(self)->help(); }, &round);
+  }
+
   const Kernels& kernels_;
   Pool pool_;
   Network network_;
@@ -289,6 +318,7 @@ NB_MODULE(_native, m) {
       .def("select", &Engine::select)
       .def("finish", &Engine::finish)
       .def("forward", &Engine::forward)
+      .def("sampler", &Engine::sampler, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>())
       .def("copy_page", &Engine::copy_page)
       .def("read_page", &Engine::read_page, nb::arg("page"))
       .def("write_page", &Engine::write_page, nb::arg("page"), nb::arg("values"))

@@ -133,7 +133,7 @@ void unspool::bind_sampling(nb::module_& m) {
             const unspool::Kernels* kernels = unspool::select_kernels(isa.c_str());
             if (!kernels)
               throw std::invalid_argument("instruction set not known or not on this machine: " + isa);
-            new (self) Sampler(n_threads, *vectors_named(kernels->name));
+            new (self) Sampler(*vectors_named(kernels->name), std::make_unique<Crew>(n_threads));
           },
           nb::arg("n_threads"), nb::arg("isa"))
       .def("run", &run, nb::arg("logits").noconvert(), nb::arg("rows"))

@@ -75,7 +75,7 @@ bool work_out(const RowJob& job, int n_vocab, int n_candidates, const Vectors& v
 
 void Sampler::run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<int>& n_candidates,
                   std::vector<RowResult>& results) {
-  crew_.run((int)jobs.size(), [&](int i) {
+  helpers_->run((int)jobs.size(), [&](int i) {
     try {
       results[i].done = work_out(jobs[i], n_vocab, n_candidates[i], vectors_, results[i]);
     } catch (const std::bad_alloc&) {

@@ -1,5 +1,6 @@
 // The fused pass: every row of a step through its program to its token.
 #pragma once
+#include <memory>
 #include <vector>
 
 #include "crew.h"
@@ -10,7 +11,8 @@ namespace unspool::sampling {
 
 class Sampler {
  public:
-  Sampler(int n_threads, const Vectors& vectors) : vectors_(vectors), crew_(n_threads) {}
+  Sampler(const Vectors& vectors, std::unique_ptr<Helpers> helpers)
+      : vectors_(vectors), helpers_(std::move(helpers)) {}
 
   // results[i] is what becomes of jobs[i], whoever else is there. Rows are n_vocab wide.
   void run(const std::vector<RowJob>& jobs, int n_vocab, const std::vector<int>& n_candidates,
@@ -20,7 +22,7 @@ class Sampler {
 
  private:
   const Vectors& vectors_;
-  Crew crew_;
+  const std::unique_ptr<Helpers> helpers_;
 };
 
 }  // namespace unspool::sampling

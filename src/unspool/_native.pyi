@@ -60,6 +60,8 @@ class Engine:
         self, token_ids: I32, seq_start: I32, n_past: I32, page_table: I32, page_start: I32, logits_rows: I32
     ) -> F32:
         """Fields of `types.Plan`; returns (W, V). ValueError when the plan breaks its rules."""
+    def sampler(self) -> Sampler:
+        """The fused pass on the threads of the forward pass, which takes turns with it."""
     def copy_page(self, source: int, target: int) -> None: ...
     def read_page(self, page: int) -> npt.NDArray[np.uint16]:
         """The bits of a page's float16 values, as KvStore in csrc/forward.h lays them out."""
@@ -103,7 +105,8 @@ RowLine: TypeAlias = tuple[
 ]  # fmt: skip
 
 class Sampler:
-    """The fused pass with its threads. May be used from several threads at once."""
+    """The fused pass with its threads, or from `Engine.sampler` with those of an engine. May be used from
+    several threads at once."""
 
     def __init__(self, n_threads: int, isa: str) -> None: ...
     def run(

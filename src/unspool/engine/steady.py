@@ -72,7 +72,7 @@ class Steady:
         if self._n_vocab < logits.shape[1]:
             logits = logits[:, : self._n_vocab]
         storage.journal.lap()
-        processed = pipeline.process(logits, self._rows)
+        processed = pipeline.process(logits, self._rows, storage.runner.sampler)
         now = storage.journal.lap()
         events = commit.grow(self.shares, processed, storage, now)
         self._is_over = any(event.finish_reason is not None for event in events)

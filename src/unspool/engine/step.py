@@ -64,7 +64,7 @@ def run_step(
         said, own = logits, [lasts[share.task.request_id, share.branch.branch_id, None] for share in asking]
         logits = said[np.repeat(np.array(own, dtype=np.intp), [len(its_rows) for its_rows in rows_of])]
         _combine(asking, rows_of, said, lasts, logits, before)
-    processed = pipeline.process(logits, rows)
+    processed = pipeline.process(logits, rows, storage.runner.sampler)
     decisions = [
         (group.task, _advance(group, logits, before, vocabulary))
         for group in _by_task(asking, rows_of, processed)

@@ -151,8 +151,12 @@ def sampler(isa: str = "") -> _native.Sampler:
     return _native.Sampler(min(os.cpu_count() or 1, _MOST_THREADS), isa)
 
 
-def process(logits: F32, rows: Sequence[Row], *, isa: str = "") -> list[Processed | None]:
+def process(
+    logits: F32, rows: Sequence[Row], *, own: _native.Sampler | None = None, isa: str = ""
+) -> list[Processed | None]:
     """What becomes of each row of logits (R, V); None where the stages have to say it.
+
+    The rows are shared by the threads of `own`, or of a sampler that all have in common.
 
     The logits are written to and put back while the call lasts, so nobody else may read them then.
     """
@@ -161,7 +165,7 @@ def process(logits: F32, rows: Sequence[Row], *, isa: str = "") -> list[Processe
     if not (logits.flags.writeable and logits.dtype == np.float32 and logits.strides[1] == logits.itemsize):
         logits = np.array(logits, dtype=np.float32)
     lines: list[_native.RowLine | None] = [_line(row) for row in rows]
-    answers = sampler(isa).run(logits, lines)
+    answers = (own or sampler(isa)).run(logits, lines)
     return [_processed(*each, isa) for each in zip(answers, logits, rows, strict=True)]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from unspool import _native
 from unspool.errors import UnspoolError
 from unspool.logits import fused
 from unspool.logits.choose import choose, first_of_largest
@@ -20,16 +21,18 @@ from unspool.types import F32, Candidates, Chosen, Processed, Row
 _FUSED: Final = os.environ.get("UNSPOOL_FUSED") != "0"
 
 
-def process(logits: F32, rows: Sequence[Row]) -> list[Processed | UnspoolError]:
+def process(
+    logits: F32, rows: Sequence[Row], sampler: _native.Sampler | None = None
+) -> list[Processed | UnspoolError]:
     """What becomes of each row of logits (R, V); an error is that row's alone, and the others go on.
 
-    Rows take the fused pass; what it leaves to the stages, an error above all, they say. UNSPOOL_FUSED=0 in
-    the environment gives every row to the stages, to compare.
+    Rows take the fused pass, on the threads of `sampler` where one is given; what it leaves to the stages, an
+    error above all, they say. UNSPOOL_FUSED=0 in the environment gives every row to the stages, to compare.
     """
     if not _FUSED:
         return process_by_stages(logits, rows)
     results: list[Processed | UnspoolError] = []
-    for i, done in enumerate(fused.process(logits, rows)):
+    for i, done in enumerate(fused.process(logits, rows, own=sampler)):
         if done is None:
             results += process_by_stages(logits[i : i + 1], rows[i : i + 1])
         else:

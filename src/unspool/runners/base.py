@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from unspool import _native
 from unspool.models.identity import ModelIdentity
 from unspool.types import F32, U8, Plan
 
@@ -41,6 +42,8 @@ class Runner(Protocol):
     page_size: int  # tokens a page, a power of two
     n_pages: int  # pages of storage; ids are [0, n_pages)
     kv_shape: KvShape
+
+    sampler: _native.Sampler | None  # the fused pass on its own threads, if it has any
 
     @property
     def identity(self) -> ModelIdentity:

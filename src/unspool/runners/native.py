@@ -144,6 +144,7 @@ class NativeRunner:
         self.isa: str = engine.isa
         self.weight_bytes: int = engine.weight_bytes
         self.kv_bytes: int = engine.kv_bytes
+        self.sampler: _native.Sampler | None = engine.sampler()
         self._engine: _native.Engine | None = engine
 
     @cached_property
@@ -199,7 +200,7 @@ class NativeRunner:
         self._engine.write_page(page, page_of_tokens(values, self.kv_shape, self.page_size))
 
     def close(self) -> None:
-        self._engine = None
+        self._engine = self.sampler = None
 
 
 class _Builder:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unspool import _native
 from unspool.models.graph import (
     Add,
     Attention,
@@ -64,6 +65,7 @@ class ReferenceRunner:
         assert page_size & (page_size - 1) == 0, f"page_size must be a power of two, not {page_size}"
         self.graph = graph
         self.vocab_size = graph.vocab_size
+        self.sampler: _native.Sampler | None = None
         self.context_length = graph.context_length
         self.page_size = page_size
         self.n_pages = n_pages

@@ -10,6 +10,7 @@ import zlib
 
 import numpy as np
 
+from unspool import _native
 from unspool.models.identity import ModelIdentity
 from unspool.runners.base import KvShape
 from unspool.runners.plan_check import check_plan
@@ -37,6 +38,7 @@ class ToyRunner:
         self.page_size = page_size
         self.sharpness = sharpness
         self.kv_shape = KvShape(n_layers=1, n_kv_heads=1, head_dim=1, dtype="<i4")  # an id and a position
+        self.sampler: _native.Sampler | None = None
         self.is_closed = False
         self.n_forwards = 0
         self._token_ids = np.full((n_pages, page_size), -1, dtype=np.int32)
