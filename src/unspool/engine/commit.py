@@ -7,8 +7,9 @@ finish                   all of a request ends, whatever its search says
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from unspool.engine import holding, ranked
@@ -63,8 +64,15 @@ def score(task: Task, logprobs: Sequence[TokenLogprobs]) -> None:
     task.prompt_logprobs += logprobs
 
 
-def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) -> list[Event]:
-    """Make a search's moves, in order; the news of every branch that grew or ended."""
+def make_moves(
+    task: Task,
+    advance: Advance[Any],
+    storage: Storage,
+    now: float,
+    failed: Mapping[int, UnspoolError] = MappingProxyType({}),
+) -> list[Event]:
+    """Make a search's moves, in order, and end the branches that failed; the news of every branch that grew
+    or ended."""
     if not task.has_output:
         if task.phase is not Phase.DECODE:
             task.move_to(Phase.DECODE)
@@ -90,6 +98,8 @@ def make_moves(task: Task, advance: Advance[Any], storage: Storage, now: float) 
             answers.append((move.branch, move.score))
         else:
             events.append(_end(task, branch, move.reason, storage, now))
+    for branch_id, error in failed.items():
+        events.append(_end(task, task.branches[branch_id], "error", storage, now, error=error))
     if task.search.is_ranked and not task.n_told and len(task.branches) + len(task.kept) > 0:
         events += ranked.shared_news(task)
     if not task.branches:

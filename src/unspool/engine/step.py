@@ -66,8 +66,7 @@ def run_step(
         _combine(asking, rows_of, said, lasts, logits, before)
     processed = pipeline.process(logits, rows, storage.runner.sampler)
     decisions = [
-        (group.task, _advance(group, logits, before, vocabulary))
-        for group in _by_task(asking, rows_of, processed)
+        (group, _advance(group, logits, before, vocabulary)) for group in _by_task(asking, rows_of, processed)
     ]
 
     now = storage.journal.lap()
@@ -75,11 +74,11 @@ def run_step(
     for task, logprobs in scored:
         commit.score(task, logprobs)
     events: list[Event] = []
-    for task, decided in decisions:
+    for group, decided in decisions:
         if isinstance(decided, UnspoolError):
-            events += commit.finish(task, "error", storage, now, decided)
+            events += commit.finish(group.task, "error", storage, now, decided)
         else:
-            events += commit.make_moves(task, decided, storage, now)
+            events += commit.make_moves(group.task, decided, storage, now, group.failed)
     return events
 
 
@@ -90,6 +89,12 @@ class _Group(NamedTuple):
     rows: Sequence[Row]
     first: int  # of its rows in the logits
     processed: Sequence[Processed | UnspoolError]
+
+    @property
+    def failed(self) -> dict[int, UnspoolError]:
+        """What is wrong with the rows of which branches."""
+        made = zip(self.rows, self.processed, strict=True)
+        return {row.branch: error for row, error in made if isinstance(error, UnspoolError)}
 
 
 def _combine(
@@ -117,11 +122,17 @@ def _combine(
 def _advance(
     group: _Group, logits: F32, before: Sequence[Sequence[Passed]], vocabulary: Vocabulary
 ) -> Advance[Any] | UnspoolError:
-    """The moves of a task's search, or what is wrong with this request alone: the others go on."""
+    """The moves of a task's search, or what is wrong with this request alone: the others go on. Of answers
+    that are sampled side by side, those whose rows are sound go on too."""
     task, rows = group.task, group.rows
+    if failed := group.failed:
+        if task.request.search is not None or not task.has_output:
+            return next(iter(failed.values()))
+        if len(failed) == len(rows):
+            return Advance(task.search_state, ())
+    at = [i for i, row in enumerate(rows) if row.branch not in failed]
+    rows = [rows[i] for i in at]
     sound = [p for p in group.processed if isinstance(p, Processed)]
-    if len(sound) < len(group.processed):
-        return next(p for p in group.processed if isinstance(p, UnspoolError))
     try:
         state = task.search_state if task.has_output else task.search.start()
         advance = task.search.advance(state, rows, sound)
@@ -129,8 +140,9 @@ def _advance(
         return error
     if not wants_notes(task):
         return advance
-    own = slice(group.first, group.first + len(rows))
-    moves = annotate(task, rows, logits[own], sound, advance.moves, vocabulary, before[own])
+    own = [group.first + i for i in at]
+    done = [before[i] for i in own]
+    moves = annotate(task, rows, logits[own], sound, advance.moves, vocabulary, done)
     return Advance(advance.state, moves, spelled(advance.told, vocabulary))
 
 

@@ -272,6 +272,27 @@ def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
         assert told[request_id].result == alone(prompt, GREEDY).result
 
 
+@pytest.mark.parametrize("beside", [(), (Request((1, 2), GREEDY, search=Sample()),)])
+def test_an_answer_that_fails_leaves_its_siblings_alone(beside):
+    """Alone, where the step is a steady one, and beside a request that keeps it from being one."""
+    params = DecodingParams(seed=3, max_tokens=9, allowed_token_ids=[1, 2, 3], no_repeat_ngram_size=2)
+    engine = make_engine(n_pages=64)
+    request_id = engine.add(Request((4,), params, n=6))
+    for request in beside:
+        engine.add(request)
+    told = {}
+    while not engine.is_idle:
+        for event in engine.step():
+            if event.request_id == request_id:
+                told.setdefault(event.branch, Told()).hear(event)
+        engine.check()
+    reasons = {branch: one.last.finish_reason for branch, one in told.items()}
+    assert sorted(reasons) == list(range(6))
+    assert set(reasons.values()) == {"error", "length"}
+    for one in told.values():
+        assert (one.last.error is None) == (len(one.token_ids) == 9)
+
+
 def test_logits_that_are_no_numbers_end_their_own_request_with_an_error():
     class Broken(ToyRunner):
         def logits_of(self, token_ids):
