@@ -22,7 +22,7 @@ from unspool.cli.eval_options import (
     wanted_of,
     whole,
 )
-from unspool.cli.options import Context, Kv, Model, Runner, Threads
+from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
 from unspool.cli.run import Quiet
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -74,6 +74,7 @@ def humaneval(
     threads: Threads = None,
     context: Context = None,
     kv: Kv = None,
+    weights: Weights = None,
     runner: Runner = "native",
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -99,7 +100,7 @@ def humaneval(
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
     problems = found.problems[: options.count("--limit", limit)]
-    loading = _Loading(model, threads, context, kv, runner, concurrency, quiet)
+    loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
     llm = loading.load()
     try:
         asked = form_for(llm, form)
@@ -139,6 +140,7 @@ def arithmetic(
     threads: Threads = None,
     context: Context = None,
     kv: Kv = None,
+    weights: Weights = None,
     runner: Runner = "native",
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -154,7 +156,7 @@ def arithmetic(
     seed = whole("--problem-seed", problem_seed, 0)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     made = word_problems(whole("--problems", problems, 1), seed=seed)
-    loading = _Loading(model, threads, context, kv, runner, concurrency, quiet)
+    loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
     llm = loading.load()
     try:
         tasks = tasks_of(llm, made)
@@ -182,6 +184,7 @@ class _Loading:
         threads: str | None,
         context: str | None,
         kv: str | None,
+        weights: str | None,
         runner: str,
         concurrency: str,
         quiet: bool,
@@ -192,7 +195,7 @@ class _Loading:
             options.count("--threads", threads),
             options.count("--context", context),
         )
-        self._kv = options.kv_size(kv)
+        self._kv, self._weights = options.kv_size(kv), options.quantized(weights)
 
     def load(self) -> LLM:
         from unspool.cli.load import load_llm
@@ -207,6 +210,7 @@ class _Loading:
             runner=self._runner,
             kv=kv,
             quiet=self._quiet,
+            **self._weights,
         )
 
 

@@ -171,6 +171,14 @@ def test_arithmetic_tells_a_single_sample_the_majority_and_the_margin(arithmetic
     assert len(list((cache / "evals").iterdir())) == 2
 
 
+def test_weights_that_are_quantized_as_they_are_loaded_are_another_model(arithmetic, cache):
+    how = ["--problems", "1", "-n", "0", "--quiet"]
+    for weights in ([], ["--weights", "q8"]):
+        ran = arithmetic(*how, *weights)
+        assert ran.exit_code == 0, ran.err
+    assert len(list((cache / "evals").iterdir())) == 2
+
+
 def test_problems_without_number_are_refused(arithmetic):
     assert "--problems must be a whole number, at least 1" in arithmetic("--problems", "0").err
 
