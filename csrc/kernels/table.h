@@ -17,7 +17,7 @@ namespace unspool {
 namespace UNSPOOL_ISA {
 
 static const Kernels kTable = {UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize, rms_norm, gated, add,
-                               scale_row,        softcap,    store_kv,   attend,   merge, dots};
+                               scale_row,        softcap,    store_kv,   attend,   merge,    dots};
 
 }  // namespace UNSPOOL_ISA
 }  // namespace unspool
