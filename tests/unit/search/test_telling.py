@@ -9,6 +9,7 @@ from toy_engine import make_engine
 from unspool.engine import search_trace
 from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
+from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.search.diverse_beam import DiverseBeam
 from unspool.search.stochastic_beam import StochasticBeam
 from unspool.search_tree import WHY
@@ -22,6 +23,7 @@ SEARCHES = [
     Beam(width=4, n_best=4, early_stopping="exact", alpha=0),
     DiverseBeam(width=4, groups=2, strength=2.0, n_best=4),
     BeamSample(width=3, n_best=2),
+    ConstrainedBeam(phrases=[[5, 6], [2]], width=4, n_best=2),
     StochasticBeam(3),
 ]
 PROMPTS = [PROMPT, (4, 2), (1,), (5, 5, 1, 2)]
