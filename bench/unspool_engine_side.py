@@ -20,7 +20,8 @@ def params(n_new: int) -> unspool.DecodingParams:
 
 
 def open_llm(job: dict[str, Any], **settings: Any) -> unspool.LLM:
-    n_tokens = sum(len(prompt) + 512 for prompt in job["prompts"]) + len(job.get("long", ())) + 1024
+    n_each = 2048 if job.get("long") else 512  # room to write until the long prompt has been read
+    n_tokens = sum(len(prompt) + n_each for prompt in job["prompts"]) + len(job.get("long", ())) + 1024
     n_context = max(8192 if job.get("long") else 1024, 1024)
     return unspool.LLM(
         job["model"], threads=job["n_threads"], context_length=n_context, kv_tokens=n_tokens, **settings

@@ -17,7 +17,7 @@ class Limits:
     logits_bytes: int = 32 << 20  # a step: logits of prompts whose log-probabilities are asked for
     n_preemptions: int = 3  # times that a request may be put back; after that its pages are promised
     n_unread: int = 512  # steps that a reader may be behind before its request is paused
-    max_slowdown: float = 2.2  # how much longer prompts may make a step in which others decode
+    max_slowdown: float = 2.0  # how much longer prompts may make a step in which others decode
 
     def __post_init__(self) -> None:
         if {type(self.n_rows), type(self.n_tasks)} != {int} or not 1 <= self.n_tasks <= self.n_rows:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 _MEMORY: Final = 0.8  # how much of an average a new step leaves in place
 _MEMORY_OF_ROWS: Final = 0.95  # the same for what rows cost
-_RENEW_S: Final = 30.0  # of steps with prompts, after which one goes without them
+_RENEW: Final = 64  # steps with prompts, after which one goes without: texts grow, and so do their steps
 
 
 class Chunk(NamedTuple):
@@ -39,7 +39,7 @@ class Pace:
     def __init__(self, max_slowdown: float) -> None:
         self._max_slowdown = max_slowdown
         self._decode_s: dict[int, tuple[int, float]] = {}  # by bits of d: d, seconds
-        self._since_decode_s = 0.0
+        self._n_since = 0  # steps with prompts since the last one without
         self._rows = _Plane()
 
     def n_prompt_rows(self, n_decoding: int, n_most: int, position: int = 0) -> int:
@@ -50,7 +50,7 @@ class Pace:
         """
         if n_decoding == 0 or self._max_slowdown == float("inf") or not self._decode_s:
             return n_most
-        if self._since_decode_s > _RENEW_S:
+        if self._n_since >= _RENEW:
             return 0
         decode_s = self._decode(n_decoding)
         if not self._rows.is_known:  # a row of a prompt is no more than one that decodes
@@ -71,13 +71,12 @@ class Pace:
             _, before = self._decode_s.get(n_decoding.bit_length(), (0, seconds))
             average = _MEMORY * before + (1 - _MEMORY) * seconds
             self._decode_s[n_decoding.bit_length()] = (n_decoding, average)
-            self._since_decode_s = 0.0
+            self._n_since = 0
             return
         if n_decoding and not self._decode_s:
             return
         decode_s = self._decode(n_decoding) if n_decoding else 0.0
-        if n_decoding:
-            self._since_decode_s += seconds
+        self._n_since += n_decoding > 0
         self._rows.add(chunk, max(seconds - decode_s, 0.0))
 
     def _decode(self, n_decoding: int) -> float:

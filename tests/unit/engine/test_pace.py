@@ -86,6 +86,7 @@ def test_a_prompt_moves_on_where_a_single_row_is_too_much():
     machine, pace = Machine(row_s=1.0), Pace(2.2)
     decode(pace, machine, 2)
     assert [n for n, _ in read(pace, machine, 2, 20)] == [1] * 20
+    assert {n for n, _ in read(pace, machine, 2, 200, position=20)} == {0, 1}
 
 
 def test_nothing_is_held_back_where_no_one_waits():
@@ -123,14 +124,11 @@ def test_a_machine_that_turns_slower_is_noticed():
     assert max(seconds for _, seconds in steps[60:]) <= 2.2 * alone * 1.1
 
 
-def test_after_half_a_minute_of_prompts_a_step_goes_without_them():
+def test_now_and_then_a_step_goes_without_prompts_since_streams_grow():
     machine, pace = Machine(), Pace(2.2)
-    decode(pace, machine, 1)
-    passed = 0.0
-    while (n_rows := pace.n_prompt_rows(1, 100, 2000)) > 0:
-        passed += (seconds := machine.seconds(1, Chunk.at(2000, n_rows)))
-        pace.observe(1, Chunk.at(2000, n_rows), seconds)
-        assert passed < 31
-    assert passed > 30
-    decode(pace, machine, 1, 1)
-    assert pace.n_prompt_rows(1, 100, 2000) > 0
+    decode(pace, machine, 8)
+    short = read(pace, machine, 8, 2000)
+    assert 0 < sum(n_rows == 0 for n_rows, _ in short) <= len(short) // 60
+    longer = Machine(stream_s=3 * machine.stream_s)
+    grown = read(pace, longer, 8, 30_000, position=2000)
+    assert grown[-1][1] > 1.5 * longer.seconds(8, Chunk())  # no longer held to what short texts took
