@@ -113,7 +113,7 @@ class Forward {
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   std::vector<Unit> units_;
   std::vector<int> unit_rows_;
-  int block_rows_ = 0;  // of one unit
+  int block_rows_ = 0;  // of one unit; 0: no instruction attends
   // Rows whose segments several units reduce: where their results lie, [head][segment], counted in segments
   // of one head; and how many segments. Others have kNone.
   std::vector<int> partial_at_, partial_segments_;  // (R,)

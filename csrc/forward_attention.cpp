@@ -36,6 +36,7 @@ void Forward::deal(const Plan& p) {
   partial_at_.assign(p.n_rows, kNone);
   partial_segments_.assign(p.n_rows, 0);
   n_partial_ = 0;
+  if (block_rows_ == 0) return;
   // A pass costs about as much as two rows' arithmetic where there is but one.
   double work = 0;  // of all, in rows times segments
   int n_kv_heads = 1;
