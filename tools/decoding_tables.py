@@ -56,6 +56,19 @@ def methods() -> str:
     return table(("parameter", "method", "paper", "file"), rows)
 
 
+def searches() -> str:
+    """Every search of several hypotheses, with its papers and what it does, in one line."""
+    from unspool.search.named import SEARCHES
+
+    rows = []
+    for name, (kind, _) in SEARCHES.items():
+        doc = inspect.cleandoc(sys.modules[kind.__module__].__doc__ or "")
+        papers = [" ".join((found[1] or found[0]).split()).rstrip(".") for found in PAPER.finditer(doc)]
+        file = f"`{kind.__module__.removeprefix('unspool.').replace('.', '/')}.py`"
+        rows.append((f"`{name}`", _sentence(PAPER.sub("", doc)), "; ".join(papers), file))
+    return table(("search", "what", "paper", "file"), rows)
+
+
 def _what_and_paper(stage: object, name: str) -> tuple[str, str]:
     """From the docstring of the stage's module, or of its class where a module has several."""
     module = sys.modules[type(stage).__module__]
@@ -71,7 +84,7 @@ def _what_and_paper(stage: object, name: str) -> tuple[str, str]:
     what = _sentence(PAPER.sub("", doc))
     if n_stages > 1:
         what = f"{name[:1].upper()}{name[1:]}: {what[:1].lower()}{what[1:]}"
-    return what, " ".join(paper.split()).removesuffix("; no paper")
+    return what, " ".join(paper.split()).removesuffix("; no paper").rstrip(".")
 
 
 def _sentence(doc: str) -> str:

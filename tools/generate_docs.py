@@ -203,6 +203,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "parameters": decoding_tables.parameters,
     "stages": decoding_tables.stages,
     "methods": decoding_tables.methods,
+    "searches": decoding_tables.searches,
     "orders": decoding_tables.orders,
     "conventions": decoding_tables.conventions,
     "profiles": decoding_tables.profiles,

@@ -1,6 +1,7 @@
 """Beam search: the B best hypotheses so far, step by step, and the best of those that have ended.
 
-The score of a hypothesis is the sum of its tokens' log-probabilities over a length norm. For the settings
+(Lowerre 1976, the Harpy system; length norms after Wu et al. 2016, arXiv 1609.08144.) The score of a
+hypothesis is the sum of its tokens' log-probabilities over a length norm. For the settings
 that both have, tokens and scores are those of transformers' beam search.
 """
 
@@ -8,21 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
+from unspool.search.beam_settings import BeamSettings
 from unspool.search.groups import Group, Groups, advance, likeliest, n_heads
-from unspool.search.length_norm import Kind, LengthNorm
-from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole, refuse_drawing
-from unspool.search.stopping import Rule
+from unspool.search.settings import refuse_drawing
 from unspool.types import Processed, Row
-
-MOST_BEAMS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beam:
+class Beam(BeamSettings):
     """Beam search of a width.
 
     width           hypotheses that live at once. [1, 256]
@@ -34,32 +31,6 @@ class Beam:
                     reach, when alpha > 0. These three are transformers'. "exact": stop when no live
                     hypothesis can come to beat the worst of those, whatever follows
     """
-
-    width: int = 4
-    n_best: int = 1
-    length_norm: Kind = "power"
-    alpha: float = 1.0
-    early_stopping: EarlyStopping = False
-
-    n_first: ClassVar[int] = 1
-    forks_later: ClassVar[bool] = True
-    wants_candidates: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
-    is_ranked: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_whole("width", self.width, MOST_BEAMS, "1 is greedy search")
-        check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
-        check_early_stopping(self.early_stopping)
-        LengthNorm(self.length_norm, self.alpha)
-
-    @property
-    def n_answers(self) -> int:
-        return self.n_best
-
-    @property
-    def max_branches(self) -> int:
-        return self.width
 
     @property
     def n_candidates(self) -> int:
@@ -75,5 +46,4 @@ class Beam:
         return state.standing(self.n_best)
 
     def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
-        rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
-        return advance(rule, likeliest, self.n_best, state, rows, processed)
+        return advance(self.rule(self.width), likeliest, self.n_best, state, rows, processed)

@@ -20,21 +20,18 @@ from typing import ClassVar, Final
 from unspool.params import DecodingParams
 from unspool.rng import Noise
 from unspool.search.base import Advance
-from unspool.search.beam import MOST_BEAMS
+from unspool.search.beam_settings import BeamSettings
 from unspool.search.groups import Choosing, Group, Groups, advance, n_heads
 from unspool.search.hypotheses import Hypothesis
-from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.perturbing import contenders
 from unspool.search.ranking import Choices
-from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole
-from unspool.search.stopping import Rule
 from unspool.types import F64, Processed, Row
 
 NOISE: Final = "beam_sample"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeamSample:
+class BeamSample(BeamSettings):
     """A beam whose hypotheses are drawn. All parameters have their meaning: temperature and truncation make
     the distribution that is drawn from, and the log-probabilities that a score sums.
 
@@ -42,32 +39,9 @@ class BeamSample:
                                                         sampling. Temperature 0 is a beam
     """
 
-    width: int = 4
-    n_best: int = 1
-    length_norm: Kind = "power"
-    alpha: float = 1.0
-    early_stopping: EarlyStopping = False
-
-    n_first: ClassVar[int] = 1
-    forks_later: ClassVar[bool] = True
-    wants_candidates: ClassVar[bool] = True
     n_candidates: ClassVar[int | None] = None
     draws: ClassVar[bool] = True
-    is_ranked: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_whole("width", self.width, MOST_BEAMS, "1 is sampling")
-        check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
-        check_early_stopping(self.early_stopping)
-        LengthNorm(self.length_norm, self.alpha)
-
-    @property
-    def n_answers(self) -> int:
-        return self.n_best
-
-    @property
-    def max_branches(self) -> int:
-        return self.width
+    good_width: ClassVar[str] = "1 is sampling"
 
     def check(self, params: DecodingParams) -> None:
         """Every parameter has a meaning here."""
@@ -79,8 +53,8 @@ class BeamSample:
         return state.standing(self.n_best)
 
     def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
-        rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
-        return advance(rule, perturbed(n_heads(self.width)), self.n_best, state, rows, processed)
+        choices_of = perturbed(n_heads(self.width))
+        return advance(self.rule(self.width), choices_of, self.n_best, state, rows, processed)
 
 
 def perturbed(n: int) -> Choosing:

@@ -16,14 +16,12 @@ from typing import Any, ClassVar, Final, TypeAlias, cast
 from unspool.errors import BadRequest, brief
 from unspool.params import DecodingParams
 from unspool.search.base import Advance, Asked
-from unspool.search.beam import MOST_BEAMS
+from unspool.search.beam_settings import BeamSettings
 from unspool.search.constrained_step import ConstrainedState, advance_constrained
 from unspool.search.groups import n_heads
-from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.phrases import START, Phrases, Spelling
-from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole, refuse_drawing
+from unspool.search.settings import refuse_drawing
 from unspool.search.spellings import spelled_in
-from unspool.search.stopping import Rule
 from unspool.types import Processed, Row
 
 # A text, token ids, or a sequence of either of which one is enough.
@@ -32,7 +30,7 @@ MOST_PHRASES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConstrainedBeam:
+class ConstrainedBeam(BeamSettings):
     """A beam of texts that contain every phrase.
 
     phrases     what each answer must contain, 64 at most: a text, a list of token ids, or a list of texts and
@@ -43,34 +41,15 @@ class ConstrainedBeam:
     n_best, length_norm, alpha, early_stopping   as in Beam
     """
 
-    phrases: Sequence[Phrase]
     width: int = 8
-    n_best: int = 1
-    length_norm: Kind = "power"
-    alpha: float = 1.0
-    early_stopping: EarlyStopping = False
+    phrases: Sequence[Phrase]
     compiled: Phrases | None = field(default=None, repr=False, compare=False)  # by `bound`, for a request
 
-    n_first: ClassVar[int] = 1
-    forks_later: ClassVar[bool] = True
-    wants_candidates: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
-    is_ranked: ClassVar[bool] = True
+    good_width: ClassVar[str] = "more than the phrases have tokens is a good width"
 
     def __post_init__(self) -> None:
-        check_whole("width", self.width, MOST_BEAMS, "more than the phrases have tokens is a good width")
-        check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
-        check_early_stopping(self.early_stopping)
-        LengthNorm(self.length_norm, self.alpha)
+        BeamSettings.__post_init__(self)
         object.__setattr__(self, "phrases", _checked(self.phrases))
-
-    @property
-    def n_answers(self) -> int:
-        return self.n_best
-
-    @property
-    def max_branches(self) -> int:
-        return self.width
 
     @property
     def n_candidates(self) -> int:
@@ -100,7 +79,7 @@ class ConstrainedBeam:
         self, state: ConstrainedState, rows: Sequence[Row], processed: Sequence[Processed]
     ) -> Advance[ConstrainedState]:
         assert self.compiled is not None, "the engine binds a search to its request"
-        rule = Rule(self.width, LengthNorm(self.length_norm, self.alpha), self.early_stopping)
+        rule = self.rule(self.width)
         return advance_constrained(rule, self.compiled, self.n_best, state, rows, processed)
 
 

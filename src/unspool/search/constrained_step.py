@@ -14,14 +14,15 @@ import numpy as np
 
 from unspool.errors import NoCandidate
 from unspool.search.base import Advance
+from unspool.search.ending import end
 from unspool.search.groups import n_heads
-from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
+from unspool.search.hypotheses import Hypothesis, grow, pick
 from unspool.search.phrases import START, Phrases, Progress
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.stopping import Rule, is_over
-from unspool.search.telling import key_of, tell
+from unspool.search.telling import Became, ended_as, given_up_of, key_of, tell
 from unspool.search_tree import Considered, SearchStep
-from unspool.types import Answer, Chosen, Complete, Drop, Move, Processed, Row
+from unspool.types import Answer, Drop, Processed, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +70,12 @@ def advance_constrained(
     partial = [_going_on(banks[bank], rule.width) for bank in sorted(banks, reverse=True)]
     chosen = _dealt([going_on, *partial], rule.width)
 
-    moves: list[Move] = []
-    pool, n_born, born = list(state.ended), state.n_born, dict[int, Continuation]()
-    for c in ending if not (rule.early_stopping is True and len(pool) == rule.width) else ():
-        total = parents[c.row.branch].logprob + c.logprob
-        moves.append(Complete(c.row.branch, n_born, Chosen(c.token_id)))
-        pool.append(Hypothesis(n_born, total, score=total / rule.norm(n_tokens)))
-        born[n_born] = c
-        n_born += 1
-    pool = best_first(pool)
-    given_up, pool = pool[rule.width :], pool[: rule.width]
-    moves += [Drop(h.branch) for h in given_up]
+    ended = end(rule, state.ended, ending, parents, n_tokens, state.n_born)
+    moves, n_born, kept = list(ended.moves), state.n_born + len(ended.born), ended.kept
     values = sorted((parents[c.row.branch].logprob + c.logprob for c in chosen), reverse=True)
-    if is_over(rule, pool, values, n_tokens, rows[0].n_new_max):
+    if is_over(rule, kept, values, n_tokens, rows[0].n_new_max):
         chosen = []
-    if not chosen and not pool:
+    if not chosen and not kept:
         raise NoCandidate(
             f"after {n_tokens - 1} tokens no text is left that can still contain all phrases; let what is "
             "allowed, banned and stopped at leave room for them",
@@ -97,27 +89,25 @@ def advance_constrained(
         for h, c in zip(live, chosen, strict=True)
     )
     if not live:
-        moves += [Drop(h.branch) for h in pool[n_best:]]
-        moves += [Answer(h.branch, h.score) for h in pool[:n_best]]
+        moves += [Drop(h.branch) for h in kept[n_best:]]
+        moves += [Answer(h.branch, h.score) for h in kept[:n_best]]
     told = None
     if rows[0].params.trace:
-        became: dict[tuple[int, int], tuple[int, float | None]] = {
-            key_of(c): (h.branch, None) for c, h in zip(chosen, live, strict=True)
-        }
-        became |= {key_of(born[h.branch]): (h.branch, h.score) for h in pool if h.branch in born}
+        became: Became = {key_of(c): (h.branch, None) for c, h in zip(chosen, live, strict=True)}
+        became |= ended_as(ended)
         told = SearchStep(
             n_tokens,
             tuple(_told({phrases.n_tokens: full, **banks}, rule.width, parents, became)),
-            tuple(h.branch for h in given_up if h.branch not in born),
+            given_up_of(ended),
         )
-    return Advance(ConstrainedState(tracked, tuple(pool), n_born + len(live)), tuple(moves), told)
+    return Advance(ConstrainedState(tracked, kept, n_born + len(live)), tuple(moves), told)
 
 
 def _told(
     banks: Mapping[int, Sequence[Choices]],
     width: int,
     parents: Mapping[int, Hypothesis],
-    became: Mapping[tuple[int, int], tuple[int, float | None]],
+    became: Became,
 ) -> Iterator[Considered]:
     """What became of the continuations of every bank, which is their group, the fullest first."""
     for bank in sorted(banks, reverse=True):

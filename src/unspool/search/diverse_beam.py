@@ -9,27 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from unspool.errors import BadRequest
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
-from unspool.search.beam import MOST_BEAMS
+from unspool.search.beam_settings import BeamSettings
 from unspool.search.groups import Group, Groups, advance, n_heads, untaken
-from unspool.search.length_norm import Kind, LengthNorm
-from unspool.search.settings import (
-    EarlyStopping,
-    check_early_stopping,
-    check_number,
-    check_whole,
-    refuse_drawing,
-)
-from unspool.search.stopping import Rule
+from unspool.search.settings import check_number, check_whole, refuse_drawing
 from unspool.types import Processed, Row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiverseBeam:
+class DiverseBeam(BeamSettings):
     """G groups of `width / groups` beams. With strength 0 every group finds the same.
 
     width, n_best, length_norm, alpha, early_stopping   as in Beam
@@ -37,22 +28,11 @@ class DiverseBeam:
     strength        lambda, what a token loses for each earlier group that has just chosen it. [0, 100]
     """
 
-    width: int = 4
     groups: int = 2
     strength: float = 0.5
-    n_best: int = 1
-    length_norm: Kind = "power"
-    alpha: float = 1.0
-    early_stopping: EarlyStopping = False
-
-    n_first: ClassVar[int] = 1
-    forks_later: ClassVar[bool] = True
-    wants_candidates: ClassVar[bool] = True
-    draws: ClassVar[bool] = False
-    is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_whole("width", self.width, MOST_BEAMS, "1 is greedy search")
+        BeamSettings.__post_init__(self)
         check_whole("groups", self.groups, self.width, "1 is plain beam search")
         if self.width % self.groups:
             raise BadRequest(
@@ -61,17 +41,6 @@ class DiverseBeam:
                 code="bad_groups",
             )
         check_number("strength", self.strength, 0, 100, "0 makes all groups equal")
-        check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
-        check_early_stopping(self.early_stopping)
-        LengthNorm(self.length_norm, self.alpha)
-
-    @property
-    def n_answers(self) -> int:
-        return self.n_best
-
-    @property
-    def max_branches(self) -> int:
-        return self.width
 
     @property
     def n_candidates(self) -> int:
@@ -87,6 +56,5 @@ class DiverseBeam:
         return state.standing(self.n_best)
 
     def advance(self, state: Groups, rows: Sequence[Row], processed: Sequence[Processed]) -> Advance[Groups]:
-        norm = LengthNorm(self.length_norm, self.alpha)
-        rule = Rule(self.width // self.groups, norm, self.early_stopping)
+        rule = self.rule(self.width // self.groups)
         return advance(rule, untaken(self.strength), self.n_best, state, rows, processed)

@@ -16,11 +16,12 @@ from typing import TypeAlias
 import numpy as np
 
 from unspool.search.base import Advance
+from unspool.search.ending import end
 from unspool.search.hypotheses import Hypothesis, best_first, grow, pick
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.stopping import Rule, is_over
 from unspool.search.telling import GroupStep, tell_groups
-from unspool.types import F64, Answer, Chosen, Complete, Drop, Ids, Move, Processed, Row
+from unspool.types import F64, Answer, Drop, Ids, Move, Processed, Row
 
 # What may follow a hypothesis, given the tokens that earlier groups have chosen at this step.
 Choosing: TypeAlias = Callable[[Hypothesis, Row, Processed, Counter[int]], Choices]
@@ -68,38 +69,31 @@ def advance(
     taken: Counter[int] = Counter()  # tokens that earlier groups have chosen at this step
     moves: list[Move] = []
     chosen: list[list[Continuation]] = []
-    pools: list[tuple[Hypothesis, ...]] = []
+    kept: list[tuple[Hypothesis, ...]] = []  # of each group, those that have ended
     traced: list[GroupStep] = []
     n_born = state.n_born
     for group in state.groups:
         choices = [choices_of(h, *said[h.branch], taken) for h in group.live]
         ending, going_on = pick(in_order(choices, n_heads(rule.width)), rule.width)
-        logprob_of = {h.branch: h.logprob for h in group.live}
-        pool, born = list(group.ended), dict[int, Continuation]()  # born: those that end now
-        for c in ending if not (rule.early_stopping is True and len(pool) == rule.width) else ():
-            total = logprob_of[c.row.branch] + c.logprob
-            moves.append(Complete(c.row.branch, n_born, Chosen(c.token_id)))
-            pool.append(Hypothesis(n_born, total, score=total / rule.norm(n_tokens)))
-            born[n_born] = c
-            n_born += 1
-        pool = best_first(pool)
-        moves += [Drop(h.branch) for h in pool[rule.width :]]
-        pools.append(tuple(pool[: rule.width]))
-        values = sorted((logprob_of[c.row.branch] + c.logprob for c in going_on), reverse=True)
-        has_enough = is_over(rule, pools[-1], values, n_tokens, rows[0].n_new_max)
+        parents = {h.branch: h for h in group.live}
+        ended = end(rule, group.ended, ending, parents, n_tokens, n_born)
+        moves += ended.moves
+        n_born += len(ended.born)
+        kept.append(ended.kept)
+        values = sorted((parents[c.row.branch].logprob + c.logprob for c in going_on), reverse=True)
+        has_enough = is_over(rule, ended.kept, values, n_tokens, rows[0].n_new_max)
         if rows[0].params.trace:
-            before = {h.branch: h for h in group.live}
             plain = [choices_of(h, *said[h.branch], Counter()) for h in group.live]
-            traced.append(GroupStep(before, choices, plain, ending, going_on, has_enough, pool, born))
+            traced.append(GroupStep(parents, choices, plain, ending, going_on, has_enough, ended))
         chosen.append([] if has_enough else going_on)
         taken.update(c.token_id for c in chosen[-1])
 
-    parents = {h.branch: h for group in state.groups for h in group.live}
-    live, growing = grow(rows, [c for continuing in chosen for c in continuing], parents, n_born)
+    all_parents = {h.branch: h for group in state.groups for h in group.live}
+    live, growing = grow(rows, [c for continuing in chosen for c in continuing], all_parents, n_born)
     moves += growing
     groups, at = [], 0
-    for ended, continuing in zip(pools, chosen, strict=True):
-        groups.append(Group(tuple(live[at : at + len(continuing)]), ended))
+    for its_ended, continuing in zip(kept, chosen, strict=True):
+        groups.append(Group(tuple(live[at : at + len(continuing)]), its_ended))
         at += len(continuing)
     if not live:
         answers = best_first([h for group in groups for h in group.ended])

@@ -17,12 +17,12 @@ import numpy as np
 from unspool.params import DecodingParams
 from unspool.rng import Noise
 from unspool.search.base import Advance
-from unspool.search.beam import MOST_BEAMS
+from unspool.search.beam_settings import MOST_BEAMS
 from unspool.search.hypotheses import Hypothesis, grow
 from unspool.search.perturbing import contenders
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search.settings import check_whole
-from unspool.search.telling import key_of, tell
+from unspool.search.telling import Became, key_of, tell
 from unspool.search_tree import SearchStep
 from unspool.types import F64, Answer, Chosen, Complete, Drop, Move, Processed, Row
 
@@ -96,7 +96,7 @@ class StochasticBeam:
         given_up = tuple(h.branch for h in state.ended if h not in ended)
         moves: list[Move] = [Drop(branch) for branch in given_up]
         n_born, going_on = state.n_born, list[Continuation]()
-        became: dict[tuple[int, int], tuple[int, float | None]] = {}
+        became: Became = {}
         for c in chosen:
             if not c.row.ends_with(c.token_id):
                 going_on.append(c)

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
+from unspool.search.ending import Ended
 from unspool.search.hypotheses import Hypothesis
 from unspool.search.ranking import Choices, Continuation, in_order
 from unspool.search_tree import Considered, SearchStep, Why
+
+Key: TypeAlias = tuple[int, int]  # of a continuation: branch and token id
+Became: TypeAlias = dict[Key, tuple[int, float | None]]  # the branch it is now; its score if it ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +26,7 @@ class GroupStep:
     ending: Sequence[Continuation]  # those that may end
     going_on: Sequence[Continuation]  # those that may live on
     is_over: bool  # the group had enough, so that none of them does
-    pool: Sequence[Hypothesis]  # all that have ended, the best first, before the last of them are given up
-    born: Mapping[int, Continuation]  # those of the pool that ended at this step, by branch
+    ended: Ended
 
 
 def tell_groups(
@@ -33,18 +37,27 @@ def tell_groups(
     given_up: list[int] = []
     hypotheses = iter(live)
     for number, step in enumerate(steps):
-        became: dict[tuple[int, int], tuple[int, float | None]] = {}
+        became: Became = {}
         for c in () if step.is_over else step.going_on:
             became[key_of(c)] = next(hypotheses).branch, None
-        for h in step.pool[:width]:
-            if h.branch in step.born:
-                became[key_of(step.born[h.branch])] = h.branch, h.score
-        given_up += [h.branch for h in step.pool[width:] if h.branch not in step.born]
-        why: dict[tuple[int, int], Why] = {key_of(c): "worse" for c in step.ending}
+        became |= ended_as(step.ended)
+        given_up += given_up_of(step.ended)
+        why: dict[Key, Why] = {key_of(c): "worse" for c in step.ending}
         why |= {key_of(c): "stop rule" for c in step.going_on}
         why |= {key_of(c): "group" for c in _pushed_out(step, width)}
         considered += tell(number, width, step.parents, step.choices, became, why, n_may_end=width)
     return SearchStep(n_tokens, tuple(considered), tuple(given_up))
+
+
+def ended_as(ended: Ended) -> Became:
+    """What those have become that ended at a step and keep their places."""
+    born = ended.born
+    return {key_of(born[h.branch]): (h.branch, h.score) for h in ended.kept if h.branch in born}
+
+
+def given_up_of(ended: Ended) -> tuple[int, ...]:
+    """The branches that had ended before and have lost their places."""
+    return tuple(h.branch for h in ended.given_up if h.branch not in ended.born)
 
 
 def _pushed_out(step: GroupStep, width: int) -> list[Continuation]:
@@ -59,14 +72,14 @@ def tell(
     width: int,
     parents: Mapping[int, Hypothesis],
     choices: Sequence[Choices],
-    became: Mapping[tuple[int, int], tuple[int, float | None]],
-    why: Mapping[tuple[int, int], Why],
+    became: Became,
+    why: Mapping[Key, Why],
     *,
     n_may_end: int | None = None,
 ) -> Iterator[Considered]:
     """Twice the width of continuations, and beyond those each of which something is to be said.
 
-    `became` has by branch and token what lives on or ended: its branch, and its score if it ended.
+    `became` has what lives on or ended.
     `n_may_end` is how many of the first may end a text; None is all.
     """
     unsaid = became.keys() | why.keys()
@@ -95,5 +108,5 @@ def tell(
         )
 
 
-def key_of(continuation: Continuation) -> tuple[int, int]:
+def key_of(continuation: Continuation) -> Key:
     return continuation.row.branch, continuation.token_id
