@@ -10,7 +10,7 @@ from unspool.search.named import search_of
 
 
 @pytest.mark.parametrize(("name", "value"), [("penalty_alpha", 0.6), ("dola_layers", "high")])
-def test_as_a_parameter(name, value):
+def test_a_parameter_of_a_method_that_is_not_there_is_refused_with_the_reason(name, value):
     with pytest.raises(
         BadRequest, match=f"^{name}: .* is not supported: needs hidden states; contrast_beta"
     ) as refused:
@@ -21,7 +21,7 @@ def test_as_a_parameter(name, value):
 
 
 @pytest.mark.parametrize("name", ["contrastive", "contrastive-search", "dola", "dola:layers=high"])
-def test_as_a_search(name):
+def test_a_search_that_is_not_there_is_refused_with_the_reason(name):
     with pytest.raises(BadRequest, match="is not supported: needs hidden states; contrast_beta") as refused:
         search_of(name, None)
     assert refused.value.code == "not_supported"

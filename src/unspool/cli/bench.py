@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unspool.cli.options import count
+from unspool.cli.options import Model, Threads, count, whole
 from unspool.cli.table import print_table
-from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -17,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def bench(
-    model: Annotated[
-        str,
-        typer.Option("--model", "-m", metavar="MODEL", help="A catalogue name, file, folder or hf: name."),
-    ] = DEFAULT_MODEL,
-    threads: Annotated[
-        str | None, typer.Option(metavar="N", help="Processors to use. [default: all]")
-    ] = None,
+    model: Model = DEFAULT_MODEL,
     rows: Annotated[
         str, typer.Option(metavar="N,N", help="Decode so many sequences at once; each number is measured.")
     ] = "1,8",
@@ -34,6 +27,7 @@ def bench(
         str, typer.Option(metavar="N", help="Tokens behind each sequence that decodes.")
     ] = "64",
     rounds: Annotated[str, typer.Option(metavar="N", help="Passes of each kind; the median counts.")] = "20",
+    threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Time a model's forward passes, instruction by instruction.
@@ -48,9 +42,9 @@ def bench(
         found_model(model, quiet=as_json),
         threads=count("--threads", threads),
         rows=_numbers(rows),
-        prompt=_number("--prompt", prompt),
-        context=_number("--context", context),
-        rounds=_number("--rounds", rounds),
+        prompt=whole("--prompt", prompt),
+        context=whole("--context", context),
+        rounds=whole("--rounds", rounds),
     )
     if as_json:
         print(json.dumps({"model": model, **result.to_dict()}, indent=2))
@@ -58,14 +52,8 @@ def bench(
     _print(model, result)
 
 
-def _number(flag: str, text: str) -> int:
-    if not text.isdecimal():
-        raise BadRequest(f"{flag} must be a whole number from 0 on, got {text!r}", code="bad_number")
-    return int(text)
-
-
 def _numbers(text: str) -> list[int]:
-    return [_number("--rows", part.strip()) for part in text.split(",") if part.strip()]
+    return [whole("--rows", part.strip()) for part in text.split(",") if part.strip()]
 
 
 def _print(model: str, result: Breakdown) -> None:

@@ -160,9 +160,7 @@ def best(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import can_chat, load_llm
 
-    llm = load_llm(
-        model, threads=n_threads, context=n_context, runner=runner, quiet=quiet, **options.quantized(weights)
-    )
+    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet, weights=weights)
     try:
         used_template = not raw and can_chat(llm)
         if not used_template and not raw:

@@ -102,7 +102,7 @@ def chat(
         kv=kv_settings,
         runner=runner,
         quiet=quiet,
-        **options.quantized(weights),
+        weights=weights,
     )
     try:
         if not can_chat(llm):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest, ParameterConflict
 
 if TYPE_CHECKING:
@@ -42,16 +41,6 @@ Fresh = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object with settings, figures and every problem.")
 ]
-
-
-def whole(name: str, text: str, least: int) -> int:
-    """An option that counts something, where 0 may be a count. Raises BadRequest."""
-    value = number_or_text(text)
-    if not isinstance(value, int) or value < least:
-        raise BadRequest(
-            f"{name} must be a whole number, at least {least}, got {text!r}", code=f"bad_{name.strip('-')}"
-        )
-    return value
 
 
 def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) -> list[Wanted]:

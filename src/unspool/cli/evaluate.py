@@ -20,9 +20,8 @@ from unspool.cli.eval_options import (
     Out,
     answer_them,
     wanted_of,
-    whole,
 )
-from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
+from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights, whole
 from unspool.cli.run import Quiet
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -89,6 +88,7 @@ def humaneval(
     from unspool.evals.humaneval import read_problems, tasks_of
     from unspool.evals.humaneval_figures import greedy_figures, sample_figures
     from unspool.evals.program_form import FORMS, form_for
+    from unspool.evals.settings import settings_of
 
     n_samples, ks = whole("-n", n, 0), _ks(k)
     if n_samples and ks[-1] > n_samples:
@@ -106,8 +106,6 @@ def humaneval(
         asked = form_for(llm, form)
         tasks = tasks_of(llm, problems, asked)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop)
-        from unspool.evals.settings import settings_of
-
         benchmark = {"benchmark": "humaneval", "problems": found.sha256, "form": asked.name}
         settings = settings_of(llm, benchmark, runner, tasks, wanted)
         path, answers = answer_them(
@@ -150,6 +148,7 @@ def arithmetic(
     Answers are kept as they come, as in `unspool eval humaneval`.
     """
     from unspool.evals.arithmetic import greedy_figures, sample_figures, stop_for, tasks_of
+    from unspool.evals.settings import settings_of
     from unspool.evals.word_problems import word_problems
 
     n_samples = whole("-n", n, 0)
@@ -161,8 +160,6 @@ def arithmetic(
     try:
         tasks = tasks_of(llm, made)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm))
-        from unspool.evals.settings import settings_of
-
         benchmark = {"benchmark": "arithmetic", "problems": seed}
         settings = settings_of(llm, benchmark, runner, tasks, wanted)
         path, answers = answer_them(
@@ -190,12 +187,10 @@ class _Loading:
         quiet: bool,
     ) -> None:
         self.n_side = whole("--concurrency", concurrency, 1)
-        self._model, self._runner, self._quiet = model, runner, quiet
-        self._threads, self._context = (
-            options.count("--threads", threads),
-            options.count("--context", context),
-        )
-        self._kv, self._weights = options.kv_size(kv), options.quantized(weights)
+        self._model, self._runner, self._weights, self._quiet = model, runner, weights, quiet
+        self._threads = options.count("--threads", threads)
+        self._context = options.count("--context", context)
+        self._kv = options.kv_size(kv)
 
     def load(self) -> LLM:
         from unspool.cli.load import load_llm
@@ -210,7 +205,7 @@ class _Loading:
             runner=self._runner,
             kv=kv,
             quiet=self._quiet,
-            **self._weights,
+            weights=self._weights,
         )
 
 

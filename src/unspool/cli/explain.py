@@ -115,9 +115,15 @@ def explain(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    beside = ({} if amateur is None else {"amateur": amateur}) | options.quantized(weights)
     llm = load_llm(
-        model, threads=n_threads, context=n_context, kv=kv_settings, runner=runner, quiet=quiet, **beside
+        model,
+        threads=n_threads,
+        context=n_context,
+        kv=kv_settings,
+        runner=runner,
+        quiet=quiet,
+        amateur=amateur,
+        weights=weights,
     )
     try:
         events, used_template = start(

@@ -33,11 +33,12 @@ def load_llm(
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
     path = found_model(model, quiet=quiet)
-    more: dict[str, Any] = {} if amateur is None else {"amateur": found_model(amateur, quiet=quiet)}
-    more |= {} if weights is None else {"weights": weights}
+    beside = None if amateur is None else found_model(amateur, quiet=quiet)
     from unspool.llm import LLM
 
-    return LLM(path, threads=threads, context_length=context, runner=runner, **more, **kv)
+    return LLM(
+        path, threads=threads, context_length=context, runner=runner, amateur=beside, weights=weights, **kv
+    )
 
 
 def found_model(model: str, *, quiet: bool) -> Path:

@@ -74,11 +74,6 @@ def kv_size(text: str | None) -> dict[str, Any]:
     return {"kv_memory": value}
 
 
-def quantized(weights: str | None) -> dict[str, Any]:
-    """--weights as a setting of LLM, which checks it; none where it is left out."""
-    return {} if weights is None else {"weights": weights}
-
-
 def count(name: str, text: str | None) -> int | None:
     """An option that counts something. Raises BadRequest."""
     value = None if text is None else number_or_text(text)
@@ -89,3 +84,13 @@ def count(name: str, text: str | None) -> int | None:
         f"{name} must be a whole number, at least 1, got {shown}; leave it out for the default",
         code=f"bad_{name.strip('-')}",
     )
+
+
+def whole(name: str, text: str, least: int = 0) -> int:
+    """An option that counts something, where 0 may be a count. Raises BadRequest."""
+    value = number_or_text(text)
+    if not isinstance(value, int) or value < least:
+        raise BadRequest(
+            f"{name} must be a whole number, at least {least}, got {text!r}", code=f"bad_{name.strip('-')}"
+        )
+    return value

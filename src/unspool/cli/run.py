@@ -104,7 +104,6 @@ def run(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import load_llm
 
-    beside = {} if amateur is None else {"amateur": amateur}
     llm = load_llm(
         model,
         threads=n_threads,
@@ -112,8 +111,8 @@ def run(
         kv=kv_settings,
         runner=runner,
         quiet=quiet,
-        **options.quantized(weights),
-        **beside,
+        amateur=amateur,
+        weights=weights,
     )
     try:
         events, used_template = start(

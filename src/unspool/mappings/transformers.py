@@ -25,7 +25,7 @@ from unspool.params import DEFAULT_MAX_TOKENS, DecodingParams
 from unspool.unsupported import UNSUPPORTED
 
 TOP_K: Final = 50  # what `generate` takes when it samples and nobody says
-_BEAMS: Final = "beams are a search of their own, which comes later"
+_BEAMS: Final = "beams are a search of their own (Beam, --search beam), not a parameter of sampling"
 _REFUSED: Final[Mapping[str, tuple[Any, str]]] = {
     "num_beams": (1, f"{_BEAMS}; leave it at 1"),
     "num_beam_groups": (1, _BEAMS),

@@ -39,8 +39,8 @@ def test_json_has_the_same(unspool, path):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--rows", "one"), "--rows must be a whole number from 0 on, got 'one'"),
-        (("--prompt", "-1"), "--prompt must be a whole number from 0 on, got '-1'"),
+        (("--rows", "one"), "--rows must be a whole number, at least 0, got 'one'"),
+        (("--prompt", "-1"), "--prompt must be a whole number, at least 0, got '-1'"),
         (("--rows", "", "--prompt", "0"), "nothing to measure"),
         (("--context", "4096"), "the model's context is 128 tokens"),
     ],

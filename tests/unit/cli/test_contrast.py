@@ -47,7 +47,7 @@ def test_a_profile_may_guide_and_its_contrast_asks_for_an_amateur(unspool, fake_
 def test_without_an_amateur_no_second_model_is_loaded(unspool, fake_llm) -> None:
     params = asked(unspool("run", "Hi"), fake_llm)
     assert params.contrast_beta == 0
-    assert "amateur" not in fake_llm.asked
+    assert fake_llm.asked["amateur"] is None
 
 
 @pytest.mark.parametrize(

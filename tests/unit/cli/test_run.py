@@ -165,6 +165,8 @@ def test_every_option_reaches_the_parameters(unspool, fake_llm) -> None:
         "kv": {"kv_tokens": 4096},
         "runner": "reference",
         "quiet": False,
+        "amateur": None,
+        "weights": None,
     }
 
 

@@ -11,7 +11,7 @@ from unspool.logits.distribution import log_probs, probs
 INF = np.inf
 
 
-def test_a_value_by_hand():
+def test_logits_are_those_worked_out_by_hand():
     """0.4 0.4 0.2 against 0.5 0.25 0.25 with beta 1: p squared over q is 0.32 0.64 0.16."""
     z = contrast(np.log([0.4, 0.4, 0.2]), np.log([0.5, 0.25, 0.25]), 0.1, 1.0)
     assert probs(z) == pytest.approx([0.32 / 1.12, 0.64 / 1.12, 0.16 / 1.12])

@@ -6,12 +6,9 @@ Layouts are those of block_iq4_nl and block_iq4_xs in ggml-common.h, the levels 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from unspool.models.weights.blocks_legacy import split_nibbles
-from unspool.types import F32
-
-U8 = npt.NDArray[np.uint8]
+from unspool.types import F32, U8
 
 LEVELS = np.array(
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], dtype=np.float32

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unspool.types import F32
-
-U8 = npt.NDArray[np.uint8]
+from unspool.types import F32, U8
 
 Q2_K = np.dtype([("scales", "u1", 16), ("low", "u1", (2, 32)), ("scale", "<f2"), ("minimum", "<f2")])
 Q3_K = np.dtype([("high", "u1", 32), ("low", "u1", (2, 32)), ("scales", "u1", 12), ("scale", "<f2")])

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from unspool.types import F32
-
-U8 = npt.NDArray[np.uint8]
+from unspool.types import F32, U8
 
 Q4_0 = np.dtype([("scale", "<f2"), ("nibbles", "u1", 16)])
 Q4_1 = np.dtype([("scale", "<f2"), ("minimum", "<f2"), ("nibbles", "u1", 16)])

@@ -21,9 +21,7 @@ from unspool.models.weights.blocks_legacy import (
     decode_q8_0,
 )
 from unspool.models.weights.blocks_plain import decode_bf16, decode_f16, decode_f32
-from unspool.types import F32
-
-U8 = npt.NDArray[np.uint8]
+from unspool.types import F32, U8
 
 # (N * block_bytes,) bytes -> (N, block_values) float32
 DECODERS: dict[Encoding, Callable[[U8], F32]] = {

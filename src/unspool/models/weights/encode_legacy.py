@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from unspool.models.weights.blocks_legacy import Q4_0, Q4_1, Q5_0, Q5_1, Q8_0
 from unspool.models.weights.fit import fit_line, fit_scale, inverse, rounded
-from unspool.types import F32
-
-U8 = npt.NDArray[np.uint8]
+from unspool.types import F32, U8
 
 
 def _half(values: F32) -> tuple[npt.NDArray[np.float16], F32]:

@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from unspool.errors import ModelFileError
 from unspool.models.weights.base import Encoding, Tensor
@@ -26,9 +25,7 @@ from unspool.models.weights.encode_legacy import (
     encode_q5_1,
     encode_q8_0,
 )
-from unspool.types import F32
-
-U8 = npt.NDArray[np.uint8]
+from unspool.types import F32, U8
 
 # (N, block_values) float32 -> the bytes of N blocks
 ENCODERS: Final[Mapping[Encoding, Callable[[F32], U8]]] = MappingProxyType(
@@ -66,18 +63,19 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
     The result depends on the values alone. Raises ModelFileError where a value is infinite, not a number,
     or so large that a scale of it is no float16.
     """
-    blocks, per_block = encoding.block_values, tensor.encoding
-    assert tensor.shape[-1] % blocks == 0, (tensor.name, tensor.shape, encoding)
+    stored, n_block = tensor.encoding, encoding.block_values
+    assert tensor.shape[-1] % n_block == 0, (tensor.name, tensor.shape, encoding)
     n_values = int(np.prod(tensor.shape))
     # A piece is whole blocks of both encodings: every block has a power of two of values.
-    step = _VALUES_A_STEP // max(blocks, per_block.block_values) * max(blocks, per_block.block_values)
-    out = np.empty(n_values // blocks * encoding.block_bytes, np.uint8)
+    n_whole = max(n_block, stored.block_values)
+    step = _VALUES_A_STEP // n_whole * n_whole
+    out = np.empty(_bytes_of(encoding, n_values), np.uint8)
 
     def work(start: int) -> None:
         stop = min(start + step, n_values)
-        stored = tensor.data[_bytes_of(per_block, start) : _bytes_of(per_block, stop)]
+        data = tensor.data[_bytes_of(stored, start) : _bytes_of(stored, stop)]
         with np.errstate(all="ignore"):
-            values = DECODERS[per_block](np.ascontiguousarray(stored)).reshape(-1, blocks)
+            values = DECODERS[stored](np.ascontiguousarray(data)).reshape(-1, n_block)
             if not np.isfinite(values).all() or np.abs(values).max() > 60_000:
                 raise ModelFileError(
                     tensor.name, "values", "are infinite, not numbers or past 60000; fetch the model again"
