@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from unspool import memory
-from unspool.engine.engine import check_context
+from unspool.engine.admission import check_context
 from unspool.engine.journal import tell
 from unspool.errors import BadRequest, CapacityError
 from unspool.kv.layout import KvLayout, pages_for

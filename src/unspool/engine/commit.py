@@ -79,7 +79,7 @@ def make_moves(
         task.has_output = True
         task.clock.first_token = now
     task.search_state = advance.state
-    task.tree.accept(advance.told)
+    task.search_tree.accept(advance.told)
     events: list[Event] = []
     answers: list[tuple[int, float]] = []
     for move in advance.moves:

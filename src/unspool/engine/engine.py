@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 
-from unspool.engine import commit
+from unspool.engine import admission, commit
 from unspool.engine.companion import OWN_MODEL, companions_of
 from unspool.engine.deadlines import Deadlines
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.limits import Limits
-from unspool.engine.rules import check_range, rules_of, spellings
+from unspool.engine.rules import rules_of, spellings
 from unspool.engine.scheduler import Scheduler
 from unspool.engine.sessions import Sessions
 from unspool.engine.share import Share
@@ -20,13 +20,11 @@ from unspool.engine.steady import Steady
 from unspool.engine.step import run_step
 from unspool.engine.storage import Storage
 from unspool.engine.task import Clock, Owner, Phase, Task
-from unspool.errors import BadRequest, CapacityError, ContextOverflow
-from unspool.kv.layout import pages_for
+from unspool.errors import BadRequest, CapacityError
 from unspool.kv.pool import PagePool
 from unspool.rng import fresh_seed
 from unspool.runners.base import Runner
-from unspool.search.base import Asked, Search, SpeaksOfTexts
-from unspool.search.sample import Sample
+from unspool.search.base import Asked, SpeaksOfTexts
 from unspool.types import Event, Request
 
 
@@ -53,12 +51,12 @@ class Engine:
         `prefix_cache` keeps the pages of texts that have ended for those that begin alike.
         `clock` tells seconds; times and deadlines are read from it."""
         if context_length is not None:
-            check_context(context_length, runner.context_length)
+            admission.check_context(context_length, runner.context_length)
         if limits is not None and not isinstance(limits, Limits):
             raise BadRequest(f"limits must be Limits, got {limits!r}", code="bad_limits")
         self._n_vocab = min(vocabulary.vocab_size, runner.vocab_size)
         if amateur is not None:
-            self._check_amateur(runner, amateur)
+            admission.check_amateur(runner, amateur, self._n_vocab)
         self.runner = runner
         self.vocabulary = vocabulary
         self.context_length = runner.context_length if context_length is None else context_length
@@ -108,16 +106,16 @@ class Engine:
         Raises ContextOverflow, CapacityError or BadRequest for what can never run.
         """
         self._require_open()
-        self._check_prompt(request)
+        admission.check_prompt(request, self._n_vocab)
         params = request.params
         models = self.storage.runners
         companions = companions_of(request, self.vocabulary, self._n_vocab, len(models))
         n_prompt = len(request.prompt_ids)
-        n_room = self._room_after("the prompt", n_prompt, self.context_length)
+        n_room = admission.room_after("the prompt", n_prompt, self.context_length, self.runner)
         for each in companions:
             what = "the negative prompt" if each.model == OWN_MODEL else "for the amateur the prompt"
             n_context = min(self.context_length, models[each.model].context_length)
-            n_room = min(n_room, self._room_after(what, len(each.prompt_ids), n_context))
+            n_room = min(n_room, admission.room_after(what, len(each.prompt_ids), n_context, self.runner))
         rules = rules_of(
             params,
             self.vocabulary,
@@ -125,20 +123,21 @@ class Engine:
             template_positions=request.template_positions,
         )
         n_new_max = n_room if params.max_tokens is None else min(params.max_tokens, n_room)
-        search = self._search_of(request)
+        search = admission.search_of(request)
         if isinstance(search, SpeaksOfTexts):
             write = partial(spellings, vocabulary=self.vocabulary)
             asked = Asked(params, rules, n_new_max, self._n_vocab, write, self.vocabulary.token_bytes)
             search = search.bound(asked)
-        self._check_n(request.n, search, len(companions))
+        admission.check_n(request.n, search, len(companions), self.limits.n_rows)
+        page_size = self.storage.page_size
         n_pages_min = n_pages_max = 0
         for n_tokens in (n_prompt, *(len(each.prompt_ids) for each in companions)):
-            shared, unshared = self._pages_of(n_tokens, n_new_max, search.max_branches)
+            shared, unshared = admission.pages_of(n_tokens, n_new_max, search.max_branches, page_size)
             n_pages_min, n_pages_max = n_pages_min + shared, n_pages_max + unshared
         if n_pages_min > self.pool.n_pages:
             raise CapacityError(
-                f"the request may need {n_pages_min * self.runner.page_size} tokens and the KV cache holds "
-                f"{self.pool.n_pages * self.runner.page_size}; lower max_tokens or n, or give more kv_tokens"
+                f"the request may need {n_pages_min * page_size} tokens and the KV cache holds "
+                f"{self.pool.n_pages * page_size}; lower max_tokens or n, or give more kv_tokens"
             )
         request_id = self._n_added
         self._n_added += 1
@@ -280,81 +279,6 @@ class Engine:
         for runner in self.storage.runners:
             runner.close()
 
-    def _search_of(self, request: Request) -> Search:
-        """The search that was asked for, or sampling of as many answers as were asked for."""
-        search: Search | None = request.search
-        if search is None:
-            return Sample(request.n, request.first_branch)
-        if request.first_branch != 0:
-            raise BadRequest(
-                f"branch={request.first_branch} is for answers that are sampled, not for "
-                f"{type(search).__name__}; leave it out",
-                code="bad_branch",
-            )
-        if request.n not in (1, search.n_answers):
-            raise BadRequest(
-                f"n={request.n} and {type(search).__name__} both say how many answers there are; leave n out",
-                code="bad_n",
-            )
-        search.check(request.params)
-        return search
-
-    def _pages_of(self, n_prompt: int, n_new_max: int, n_branches: int) -> tuple[int, int]:
-        """Pages of a prompt and its answers to their ends, when the prompt is shared and when it is not."""
-        page_size = self.runner.page_size
-        n_shared = 0 if n_branches == 1 else n_prompt // page_size
-        # The last token chosen is never fed, so it needs no place in the cache.
-        n_each = pages_for(n_prompt + n_new_max - 1, page_size)
-        return n_shared + n_branches * (n_each - n_shared), n_branches * n_each
-
-    def _check_n(self, n: int, search: Search, n_companions: int) -> None:
-        n_rows = self._scheduler.limits.n_rows
-        if type(n) is not int or n < 1:
-            raise BadRequest(f"n must be a whole number, at least 1, got {n!r}", code="bad_n")
-        if search.max_branches * (1 + n_companions) > n_rows:
-            each = "a row" if not n_companions else f"{1 + n_companions} rows, guided or contrasted as it is,"
-            raise BadRequest(
-                f"{type(search).__name__} may have {search.max_branches} branches at once, each needs {each} "
-                f"of the step, and a step has {n_rows}; ask for fewer, or give more n_rows",
-                code="bad_n",
-            )
-
-    def _room_after(self, what: str, n_tokens: int, n_context: int) -> int:
-        """Tokens that an answer may have after so many; at least one."""
-        if n_tokens >= n_context:
-            is_cut_short = self.pool.n_pages * self.runner.page_size <= n_context < self.runner.context_length
-            more = (
-                "give the KV cache more room (kv_tokens, --kv), which is what keeps the context so short"
-                if is_cut_short
-                else "raise context_length (--context) if the model has room"
-            )
-            raise ContextOverflow(
-                f"{what} has {n_tokens} tokens and the context {n_context}, of which at least "
-                f"one is for the answer; shorten the prompt, or {more}"
-            )
-        return n_context - n_tokens
-
-    def _check_amateur(self, runner: Runner, amateur: Runner) -> None:
-        """Raise BadRequest for a second model that cannot read the same texts on the same pages."""
-        own, its = (runner.n_pages, runner.page_size), (amateur.n_pages, amateur.page_size)
-        if its != own:
-            raise BadRequest(
-                f"the amateur has {its[0]} pages of {its[1]} tokens and the model {own[0]} of {own[1]}; give "
-                "both runners the same",
-                code="bad_amateur",
-            )
-        if amateur.vocab_size < self._n_vocab:
-            raise BadRequest(
-                f"the amateur has {amateur.vocab_size} tokens and the model {self._n_vocab}; both must have "
-                "the same tokens, as models of one family do",
-                code="bad_amateur",
-            )
-
-    def _check_prompt(self, request: Request) -> None:
-        if not request.prompt_ids:
-            raise BadRequest("the prompt has no tokens; give at least one", code="empty_prompt")
-        check_range("prompt", request.prompt_ids, self._n_vocab)
-
     def _end_late(self) -> list[Event]:
         """End the requests whose deadline has passed, in the queue too."""
         events: list[Event] = []
@@ -382,12 +306,3 @@ class Engine:
     def _require_open(self) -> None:
         if self._is_closed:
             raise BadRequest("the engine is closed; make a new one", code="closed")
-
-
-def check_context(asked: int, own: int) -> None:
-    """Raise BadRequest for a context that the model does not have."""
-    if not 1 <= asked <= own:
-        raise BadRequest(
-            f"context_length must be in [1, {own}], the model's own, got {asked}; leave it out for the whole",
-            code="bad_context_length",
-        )

@@ -121,7 +121,7 @@ def _last_news(task: Task, branch: Branch, rank: int) -> Event:
 
 def with_tree(task: Task, events: list[Event], answers: Sequence[tuple[int, float]]) -> list[Event]:
     """The events that tell all answers, (branch, score) each: the best one's has what the search did."""
-    if answers and (tree := task.tree.whole(answers)) is not None:
+    if answers and (tree := task.search_tree.whole(answers)) is not None:
         last = next(i for i, event in enumerate(events) if event.finish_reason is not None)
         events[last] = replace(events[last], search_tree=tree)
     return events

@@ -99,7 +99,7 @@ class Task:
     branches: dict[int, Branch] = field(default_factory=dict)  # the live ones, in order of birth
     kept: dict[int, Branch] = field(default_factory=dict)  # ended ones that may be answers; without pages
     search_state: Any = None  # what the search knows, since the end of the prompt
-    tree: TreeSoFar = field(default_factory=TreeSoFar)  # what the search did, for who traces
+    search_tree: TreeSoFar = field(default_factory=TreeSoFar)  # what the search did, for who traces
     n_told: int = 0  # answers of a ranked search that were told
     told: Told = field(
         default_factory=lambda: Told()

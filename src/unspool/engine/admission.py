@@ -1,0 +1,101 @@
+"""What a request may come to need, and the refusal of one that can never run, before it is taken in."""
+
+from __future__ import annotations
+
+from unspool.engine.rules import check_range
+from unspool.errors import BadRequest, ContextOverflow
+from unspool.kv.layout import pages_for
+from unspool.runners.base import Runner
+from unspool.search.base import Search
+from unspool.search.sample import Sample
+from unspool.types import Request
+
+
+def check_prompt(request: Request, n_vocab: int) -> None:
+    """Raise BadRequest for a prompt without tokens, or with one that the model does not have."""
+    if not request.prompt_ids:
+        raise BadRequest("the prompt has no tokens; give at least one", code="empty_prompt")
+    check_range("prompt", request.prompt_ids, n_vocab)
+
+
+def search_of(request: Request) -> Search:
+    """The search that was asked for, or sampling of as many answers as were asked for."""
+    search: Search | None = request.search
+    if search is None:
+        return Sample(request.n, request.first_branch)
+    if request.first_branch != 0:
+        raise BadRequest(
+            f"branch={request.first_branch} is for answers that are sampled, not for "
+            f"{type(search).__name__}; leave it out",
+            code="bad_branch",
+        )
+    if request.n not in (1, search.n_answers):
+        raise BadRequest(
+            f"n={request.n} and {type(search).__name__} both say how many answers there are; leave n out",
+            code="bad_n",
+        )
+    search.check(request.params)
+    return search
+
+
+def check_n(n: int, search: Search, n_companions: int, n_rows: int) -> None:
+    """Raise BadRequest for more branches, each with its companions, than a step has rows."""
+    if type(n) is not int or n < 1:
+        raise BadRequest(f"n must be a whole number, at least 1, got {n!r}", code="bad_n")
+    if search.max_branches * (1 + n_companions) > n_rows:
+        each = "a row" if not n_companions else f"{1 + n_companions} rows, guided or contrasted as it is,"
+        raise BadRequest(
+            f"{type(search).__name__} may have {search.max_branches} branches at once, each needs {each} "
+            f"of the step, and a step has {n_rows}; ask for fewer, or give more n_rows",
+            code="bad_n",
+        )
+
+
+def room_after(what: str, n_tokens: int, n_context: int, runner: Runner) -> int:
+    """Tokens that an answer may have after so many; at least one."""
+    if n_tokens >= n_context:
+        is_cut_short = runner.n_pages * runner.page_size <= n_context < runner.context_length
+        more = (
+            "give the KV cache more room (kv_tokens, --kv), which is what keeps the context so short"
+            if is_cut_short
+            else "raise context_length (--context) if the model has room"
+        )
+        raise ContextOverflow(
+            f"{what} has {n_tokens} tokens and the context {n_context}, of which at least "
+            f"one is for the answer; shorten the prompt, or {more}"
+        )
+    return n_context - n_tokens
+
+
+def pages_of(n_prompt: int, n_new_max: int, n_branches: int, page_size: int) -> tuple[int, int]:
+    """Pages of a prompt and its answers to their ends, when the prompt is shared and when it is not."""
+    n_shared = 0 if n_branches == 1 else n_prompt // page_size
+    # The last token chosen is never fed, so it needs no place in the cache.
+    n_each = pages_for(n_prompt + n_new_max - 1, page_size)
+    return n_shared + n_branches * (n_each - n_shared), n_branches * n_each
+
+
+def check_amateur(runner: Runner, amateur: Runner, n_vocab: int) -> None:
+    """Raise BadRequest for a second model that cannot read the same texts on the same pages."""
+    own, its = (runner.n_pages, runner.page_size), (amateur.n_pages, amateur.page_size)
+    if its != own:
+        raise BadRequest(
+            f"the amateur has {its[0]} pages of {its[1]} tokens and the model {own[0]} of {own[1]}; give "
+            "both runners the same",
+            code="bad_amateur",
+        )
+    if amateur.vocab_size < n_vocab:
+        raise BadRequest(
+            f"the amateur has {amateur.vocab_size} tokens and the model {n_vocab}; both must have "
+            "the same tokens, as models of one family do",
+            code="bad_amateur",
+        )
+
+
+def check_context(asked: int, own: int) -> None:
+    """Raise BadRequest for a context that the model does not have."""
+    if not 1 <= asked <= own:
+        raise BadRequest(
+            f"context_length must be in [1, {own}], the model's own, got {asked}; leave it out for the whole",
+            code="bad_context_length",
+        )
