@@ -14,7 +14,7 @@ from unspool.errors import BadRequest, ParameterConflict
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
     from unspool.evals.answering import Wanted
-    from unspool.evals.task import Answer, Task
+    from unspool.evals.question import Answer, Question
     from unspool.llm import LLM
 
 _RUN: Final = "How it runs"
@@ -68,7 +68,7 @@ def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) 
 
 def answer_them(
     llm: LLM,
-    tasks: Sequence[Task],
+    questions: Sequence[Question],
     wanted: Sequence[Wanted],
     settings: dict[str, Any],
     *,
@@ -77,7 +77,7 @@ def answer_them(
     concurrency: int,
     quiet: bool,
 ) -> tuple[Path, dict[str, dict[str, list[Answer]]]]:
-    """Have all answers, and return them by series and by task. Ctrl-C keeps what there is."""
+    """Have all answers, and return them by series and by question. Ctrl-C keeps what there is."""
     from unspool.cli.eval_progress import eval_progress
     from unspool.evals.answer_file import AnswerFile
     from unspool.evals.answering import answer_all, n_missing
@@ -88,16 +88,16 @@ def answer_them(
     with AnswerFile(path, settings, fresh=fresh) as file:
         if len(file) and not quiet:
             print(f"note: {path} has {len(file)} answers, which are not written again", file=sys.stderr)
-        n_all = sum(len(tasks) * each.n for each in wanted)
-        n_left = sum(n_missing(tasks, each, file) for each in wanted)
+        n_all = sum(len(questions) * each.n for each in wanted)
+        n_left = sum(n_missing(questions, each, file) for each in wanted)
         try:
             with eval_progress(n_all, n_all - n_left, quiet=quiet) as watch:
                 for each in wanted:
-                    answer_all(llm, tasks, each, file, concurrency=concurrency, watch=watch)
+                    answer_all(llm, questions, each, file, concurrency=concurrency, watch=watch)
         except KeyboardInterrupt:
             if not quiet:
                 print(
                     f"\nstopped with {len(file)} answers in {path}; the same command goes on", file=sys.stderr
                 )
             raise
-        return path, {each.series: dict(answers_of(file, tasks, each.series, each.n)) for each in wanted}
+        return path, {each.series: dict(answers_of(file, questions, each.series, each.n)) for each in wanted}

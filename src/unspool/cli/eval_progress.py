@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from unspool.evals.task import Answer
+    from unspool.evals.question import Answer
 
 Watch: TypeAlias = "Callable[[Sequence[Answer]], None]"
 _N_LINES: Final = 10

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from unspool.evals.figures import Figure
-    from unspool.evals.task import Answer
+    from unspool.evals.question import Answer
 
 _HEAD: Final = ("FIGURE", "VALUE", "95 % INTERVAL", "PROBLEMS", "INTERVAL BY")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unspool.evals.figures import Figure
-    from unspool.evals.task import Answer
+    from unspool.evals.question import Answer
     from unspool.llm import LLM
 
 app = typer.Typer(no_args_is_help=True, help="Evaluate a model, and what searching for answers adds to it.")
@@ -85,7 +85,7 @@ def humaneval(
     """
     from pathlib import Path
 
-    from unspool.evals.humaneval import read_problems, tasks_of
+    from unspool.evals.humaneval import questions_of, read_problems
     from unspool.evals.humaneval_figures import greedy_figures, sample_figures
     from unspool.evals.program_form import FORMS, form_for
     from unspool.evals.settings import settings_of
@@ -104,12 +104,12 @@ def humaneval(
     llm = loading.load()
     try:
         asked = form_for(llm, form)
-        tasks = tasks_of(llm, problems, asked)
+        questions = questions_of(llm, problems, asked)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop)
         benchmark = {"benchmark": "humaneval", "problems": found.sha256, "form": asked.name}
-        settings = settings_of(llm, benchmark, runner, tasks, wanted)
+        settings = settings_of(llm, benchmark, runner, questions, wanted)
         path, answers = answer_them(
-            llm, tasks, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
+            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
         )
     finally:
         llm.close()
@@ -147,7 +147,7 @@ def arithmetic(
 
     Answers are kept as they come, as in `unspool eval humaneval`.
     """
-    from unspool.evals.arithmetic import greedy_figures, sample_figures, stop_for, tasks_of
+    from unspool.evals.arithmetic import greedy_figures, questions_of, sample_figures, stop_for
     from unspool.evals.settings import settings_of
     from unspool.evals.word_problems import word_problems
 
@@ -158,12 +158,12 @@ def arithmetic(
     loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
     llm = loading.load()
     try:
-        tasks = tasks_of(llm, made)
+        questions = questions_of(llm, made)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm))
         benchmark = {"benchmark": "arithmetic", "problems": seed}
-        settings = settings_of(llm, benchmark, runner, tasks, wanted)
+        settings = settings_of(llm, benchmark, runner, questions, wanted)
         path, answers = answer_them(
-            llm, tasks, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
+            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
         )
     finally:
         llm.close()

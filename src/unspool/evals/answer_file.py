@@ -1,7 +1,7 @@
 """Answers in a file, a line each, so that an evaluation that was interrupted goes on where it was.
 
     line 1      {"unspool_eval": 1, "settings": {...}}     what the answers were made with
-    lines 2..   {"task": ..., "series": ..., "branch": ..., "text": ..., ..., "marks": {...}}
+    lines 2..   {"question": ..., "series": ..., "branch": ..., "text": ..., ..., "marks": {...}}
 
 Lines are only ever added. What stands behind the last line end was torn by whatever ended the run, and is
 taken away when the file is opened; a damaged line before it is refused. Answers are a function of the
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, get_args
 
 from unspool.errors import BadRequest, brief
-from unspool.evals.task import Answer, Series
+from unspool.evals.question import Answer, Series
 from unspool.types import FinishReason
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FORMAT: Final = 1
 _NAMES: Final = frozenset(field.name for field in fields(Answer))
 _KINDS: Final[Mapping[str, type]] = {
-    "task": str, "series": str, "branch": int, "text": str, "finish_reason": str, "n_tokens": int,
+    "question": str, "series": str, "branch": int, "text": str, "finish_reason": str, "n_tokens": int,
     "marks": dict,
 }  # fmt: skip
 
@@ -36,13 +36,13 @@ _KINDS: Final[Mapping[str, type]] = {
 class Key:
     """Which answer it is."""
 
-    task: str
+    question: str
     series: Series
     branch: int
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
-        return cls(answer.task, answer.series, answer.branch)
+        return cls(answer.question, answer.series, answer.branch)
 
 
 class AnswerFile:

@@ -1,4 +1,4 @@
-"""Puts tasks to a model, many at once, and keeps each answer as soon as it is judged."""
+"""Puts questions to a model, many at once, and keeps each answer as soon as it is judged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from unspool.asking import completions_of
 from unspool.evals.answer_file import AnswerFile, Key
-from unspool.evals.task import Answer, Marks, Series, Task, seed_of
+from unspool.evals.question import Answer, Marks, Question, Series, seed_of
 from unspool.params import DecodingParams
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ _N_JUDGES: Final = 2  # requests whose answers are judged while others decode
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which answers: n of each task, decoded with these parameters."""
+    """Which answers: n of each question, decoded with these parameters."""
 
     series: Series
-    params: DecodingParams  # the seed is that of the whole evaluation; each task gets its own of it
+    params: DecodingParams  # the seed is that of the whole evaluation; each question gets its own of it
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One request: answers [first, first + n) of a task."""
+    """One request: answers [first, first + n) of a question."""
 
-    task: Task
+    question: Question
     first: int
     n: int
 
@@ -41,14 +41,14 @@ class _Stopped(Exception):
     """The run is over; nobody wants the answers of this job."""
 
 
-def n_missing(tasks: Sequence[Task], wanted: Wanted, file: AnswerFile) -> int:
+def n_missing(questions: Sequence[Question], wanted: Wanted, file: AnswerFile) -> int:
     """How many answers are still to be written."""
-    return sum(job.n for job in _jobs(tasks, wanted, file))
+    return sum(job.n for job in _jobs(questions, wanted, file))
 
 
 def answer_all(
     llm: LLM,
-    tasks: Sequence[Task],
+    questions: Sequence[Question],
     wanted: Wanted,
     file: AnswerFile,
     *,
@@ -69,7 +69,7 @@ def answer_all(
     def run(job: _Job) -> list[Answer]:
         return _run(llm, job, wanted, decoding, over)
 
-    waiting = iter(_jobs(tasks, wanted, file))
+    waiting = iter(_jobs(questions, wanted, file))
     running: set[Future[list[Answer]]] = set()
     with ThreadPoolExecutor(n_workers, thread_name_prefix="unspool-eval") as pool:
         try:
@@ -87,31 +87,31 @@ def answer_all(
             over.set()
 
 
-def _jobs(tasks: Sequence[Task], wanted: Wanted, file: AnswerFile) -> Iterator[_Job]:
+def _jobs(questions: Sequence[Question], wanted: Wanted, file: AnswerFile) -> Iterator[_Job]:
     """What is missing, as few requests as it takes."""
-    for task in tasks:
+    for question in questions:
         first: int | None = None
         for branch in range(wanted.n + 1):
-            is_missing = branch < wanted.n and Key(task.name, wanted.series, branch) not in file
+            is_missing = branch < wanted.n and Key(question.name, wanted.series, branch) not in file
             if is_missing and first is None:
                 first = branch
             elif not is_missing and first is not None:
-                yield _Job(task, first, branch - first)
+                yield _Job(question, first, branch - first)
                 first = None
 
 
 def _run(
     llm: LLM, job: _Job, wanted: Wanted, decoding: threading.Semaphore, over: threading.Event
 ) -> list[Answer]:
-    task, params = job.task, wanted.params
+    question, params = job.question, wanted.params
     if not params.is_greedy:
         assert params.seed is not None, "an evaluation has a seed"
-        params = replace(params, seed=seed_of(params.seed, task.name))
+        params = replace(params, seed=seed_of(params.seed, question.name))
     with decoding:
         events = []
         if over.is_set():
             raise _Stopped
-        with llm.stream(task.prompt_ids, params, n=job.n, branch=job.first) as stream:
+        with llm.stream(question.prompt_ids, params, n=job.n, branch=job.first) as stream:
             for event in stream:
                 events.append(event)
                 if over.is_set():
@@ -123,10 +123,10 @@ def _run(
         if (
             completion.text not in marks_of
         ):  # short programs are often the same, and running them takes a while
-            marks_of[completion.text] = task.judge(completion)
+            marks_of[completion.text] = question.judge(completion)
         answers.append(
             Answer(
-                task.name,
+                question.name,
                 wanted.series,
                 completion.branch,
                 completion.text,

@@ -1,4 +1,4 @@
-"""Word problems as tasks, and what a majority vote is worth on them (Wang et al. 2022, arXiv 2203.11171)."""
+"""Word problems as questions, and what a majority vote is worth (Wang et al. 2022, arXiv 2203.11171)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from unspool.evals.figures import Figure
 from unspool.evals.intervals import bootstrap
+from unspool.evals.question import Answer, Marks, Question
 from unspool.evals.selection import picked
-from unspool.evals.task import Answer, Marks, Task
 from unspool.evals.word_problems import WordProblem
 from unspool.search.pass_at_k import wilson
 from unspool.search.verifiers.base import Verdict
@@ -41,9 +41,9 @@ _FINDS: Final = Regex(ANSWER_REGEX)
 _VOTES: Final = Majority(answers=_FINDS)
 
 
-def tasks_of(llm: LLM, problems: Sequence[WordProblem]) -> list[Task]:
+def questions_of(llm: LLM, problems: Sequence[WordProblem]) -> list[Question]:
     """Behind two worked examples: in a chat where the model has a template, else as text to continue."""
-    return [Task(problem.name, _prompt_ids(llm, problem), _Judge(problem.answer)) for problem in problems]
+    return [Question(problem.name, _prompt_ids(llm, problem), _Judge(problem.answer)) for problem in problems]
 
 
 def stop_for(llm: LLM) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unspool.evals.answer_file import AnswerFile, Key
-from unspool.evals.task import Answer, Series, Task
+from unspool.evals.question import Answer, Question, Series
 from unspool.search.pass_at_k import Interval
 
 
@@ -25,6 +25,11 @@ class Figure:
         return asdict(self)
 
 
-def answers_of(file: AnswerFile, tasks: Sequence[Task], series: Series, n: int) -> Mapping[str, list[Answer]]:
-    """The first n answers to each task, by its name. All must be there."""
-    return {task.name: [file[Key(task.name, series, branch)] for branch in range(n)] for task in tasks}
+def answers_of(
+    file: AnswerFile, questions: Sequence[Question], series: Series, n: int
+) -> Mapping[str, list[Answer]]:
+    """The first n answers to each question, by its name. All must be there."""
+    return {
+        question.name: [file[Key(question.name, series, branch)] for branch in range(n)]
+        for question in questions
+    }

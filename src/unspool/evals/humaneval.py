@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unspool.errors import BadRequest, VerifierError, brief
 from unspool.evals.program_form import Form
-from unspool.evals.task import Marks, Task
+from unspool.evals.question import Marks, Question
 from unspool.search.verifiers.python_tests import PythonExamples, PythonTests
 from unspool.search.verifiers.sandbox.limits import SandboxLimits
 
@@ -68,10 +68,10 @@ def read_problems(path: Path | None = None) -> ProblemSet:
     return ProblemSet(tuple(problems), hashlib.sha256(data).hexdigest())
 
 
-def tasks_of(llm: LLM, problems: Sequence[Problem], form: Form) -> list[Task]:
+def questions_of(llm: LLM, problems: Sequence[Problem], form: Form) -> list[Question]:
     """The problems as a model is asked them."""
     return [
-        Task(problem.name, form.prompt_ids(llm, problem.prompt), _Judge(problem, form))
+        Question(problem.name, form.prompt_ids(llm, problem.prompt), _Judge(problem, form))
         for problem in problems
     ]
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from unspool.evals.figures import Figure
 from unspool.evals.intervals import bootstrap
+from unspool.evals.question import Answer
 from unspool.evals.selection import chance_of_right
-from unspool.evals.task import Answer
 from unspool.search.pass_at_k import pass_at_k, wilson
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.python_tests import PythonExamples

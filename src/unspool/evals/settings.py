@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unspool import __version__
 from unspool.evals.answering import Wanted
-from unspool.evals.task import Task
+from unspool.evals.question import Question
 from unspool.models.cache import cache_dir
 from unspool.params import DecodingParams
 
@@ -21,7 +21,11 @@ _JUDGES: Final = 1  # goes up when a judge says something else of the same answe
 
 
 def settings_of(
-    llm: LLM, benchmark: Mapping[str, Any], runner: str, tasks: Sequence[Task], wanted: Sequence[Wanted]
+    llm: LLM,
+    benchmark: Mapping[str, Any],
+    runner: str,
+    questions: Sequence[Question],
+    wanted: Sequence[Wanted],
 ) -> dict[str, Any]:
     """Everything that changes an answer or what is said of it, and nothing else: how many answers and
     problems are wanted is not in it, because each is what it is whatever others there are.
@@ -36,7 +40,7 @@ def settings_of(
         "runner": runner,
         "version": __version__,
         "judges": _JUDGES,
-        "prompt": hashlib.sha256(json.dumps(tasks[0].prompt_ids).encode()).hexdigest()[:16],
+        "prompt": hashlib.sha256(json.dumps(questions[0].prompt_ids).encode()).hexdigest()[:16],
         **{each.series: _changed(each.params) for each in wanted},
     }
 

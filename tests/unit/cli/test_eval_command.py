@@ -9,7 +9,7 @@ from tiny_llm import write_tiny_llm
 
 from unspool.cli.eval_progress import eval_progress
 from unspool.evals import answering
-from unspool.evals.task import Answer
+from unspool.evals.question import Answer
 
 PROBLEMS = [
     {
@@ -87,7 +87,9 @@ def test_the_same_command_goes_on_and_says_the_same(humaneval, tmp_path, monkeyp
     assert ran.exit_code == 130
     assert f"answers in {out}; the same command goes on" in ran.err
     assert 1 < len(out.read_text().splitlines()) < 13
-    out.write_bytes(out.read_bytes() + b'{"task": "Own/1", "series": "sam')  # as a power cut would leave it
+    out.write_bytes(
+        out.read_bytes() + b'{"question": "Own/1", "series": "sam'
+    )  # as a power cut would leave it
     ran = humaneval("-n", "3", "--json", "--out", str(out))
     assert "which are not written again" in ran.err
     told, wanted = json.loads(ran.out), json.loads(whole.out)

@@ -9,14 +9,14 @@ import pytest
 
 from unspool.errors import BadRequest
 from unspool.evals.answer_file import AnswerFile, Key
-from unspool.evals.task import Answer
+from unspool.evals.question import Answer
 
 SETTINGS = {"benchmark": "b", "sample": {"temperature": 0.8, "stop": ("\n", "é")}}
 
 
-def answer(branch, *, task="t", text="x\ny", **changed):
+def answer(branch, *, question="t", text="x\ny", **changed):
     given = {"finish_reason": "stop", "n_tokens": 3, "marks": {"passed": True, "score": None}}
-    return Answer(task, "sample", branch, text, **{**given, **changed})
+    return Answer(question, "sample", branch, text, **{**given, **changed})
 
 
 def line_with(**changed):
@@ -27,7 +27,7 @@ def line_with(**changed):
 
 def kept(path, settings=SETTINGS, **how):
     with AnswerFile(path, settings, **how) as file:
-        return {(key.task, key.branch): file[key] for key in map(key_of, range(4)) if key in file}
+        return {(key.question, key.branch): file[key] for key in map(key_of, range(4)) if key in file}
 
 
 def key_of(branch):

@@ -7,28 +7,28 @@ from answers import answer
 from tiny_llm import write_tiny_llm
 
 from unspool import LLM
-from unspool.evals.arithmetic import greedy_figures, sample_figures, stop_for, tasks_of
-from unspool.evals.task import Answer
+from unspool.evals.arithmetic import greedy_figures, questions_of, sample_figures, stop_for
+from unspool.evals.question import Answer
 from unspool.evals.word_problems import WordProblem
 
 PROBLEM = WordProblem("arithmetic/0", "How many?", 1200, 2)
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory):
+def question(tmp_path_factory):
     path = write_tiny_llm(tmp_path_factory.mktemp("model") / "tiny.gguf", context_length=1024)
     with LLM(path, threads=1) as llm:
-        (task,) = tasks_of(llm, [PROBLEM])
-        yield llm.detokenize(task.prompt_ids), task
+        (question,) = questions_of(llm, [PROBLEM])
+        yield llm.detokenize(question.prompt_ids), question
 
 
-def test_the_question_stands_behind_worked_examples_in_a_chat_where_there_is_a_template(task, tmp_path):
-    text, _ = task
+def test_the_question_stands_behind_worked_examples_in_a_chat_where_there_is_a_template(question, tmp_path):
+    text, _ = question
     assert text.startswith("u:Solve each problem")
     assert text.endswith("Answer: 76\nu:How many?\na:")
     bare = write_tiny_llm(tmp_path / "bare.gguf", chat_template=None, context_length=1024)
     with LLM(bare, threads=1) as llm:
-        (raw,) = tasks_of(llm, [PROBLEM])
+        (raw,) = questions_of(llm, [PROBLEM])
         assert llm.detokenize(raw.prompt_ids).startswith("Solve each problem")
         assert llm.detokenize(raw.prompt_ids).endswith("Answer: 76\n\nHow many?\n")
         assert stop_for(llm) == ("\n\n",)
@@ -48,14 +48,14 @@ def test_the_question_stands_behind_worked_examples_in_a_chat_where_there_is_a_t
         ("", None, False),
     ],
 )
-def test_the_last_number_behind_the_word_is_the_answer(task, text, found, is_right):
-    assert task[1].judge(answer(text)) == {"answer": found, "correct": is_right}
+def test_the_last_number_behind_the_word_is_the_answer(question, text, found, is_right):
+    assert question[1].judge(answer(text)) == {"answer": found, "correct": is_right}
 
 
-def told(task, *results):
+def told(question, *results):
     """Samples of a problem whose right answer is 1."""
     return [
-        Answer(task, "sample", i, "", "stop", 1, {"answer": result, "correct": result == "1"})
+        Answer(question, "sample", i, "", "stop", 1, {"answer": result, "correct": result == "1"})
         for i, result in enumerate(results)
     ]
 

@@ -14,7 +14,7 @@ from tiny_llm import write_tiny_llm
 from unspool import LLM
 from unspool.errors import BadRequest, VerifierError
 from unspool.evals import humaneval
-from unspool.evals.humaneval import read_problems, tasks_of
+from unspool.evals.humaneval import questions_of, read_problems
 from unspool.evals.program_form import FORMS, form_for
 from unspool.search.verifiers.sandbox.limits import SandboxLimits
 
@@ -58,7 +58,9 @@ def llm(tmp_path_factory):
 @pytest.fixture
 def judges(llm, data):
     """The judge of the problem with examples, by form."""
-    return {name: tasks_of(llm, read_problems(data).problems, form)[0].judge for name, form in FORMS.items()}
+    return {
+        name: questions_of(llm, read_problems(data).problems, form)[0].judge for name, form in FORMS.items()
+    }
 
 
 def test_problems_are_the_same_packed_or_not(data, tmp_path):
@@ -160,7 +162,7 @@ def test_a_whole_program_is_taken_as_it_stands_or_out_of_its_block(judges):
 def test_a_prompt_without_examples_or_with_malformed_ones_says_nothing_of_an_answer(llm, data):
     problem = read_problems(data).problems[1]
     malformed = replace(problem, prompt=HEAD.replace("    4\n", "  4\n"))
-    for each in tasks_of(llm, [problem, malformed], FORMS["fill"]):
+    for each in questions_of(llm, [problem, malformed], FORMS["fill"]):
         marks = each.judge(answer("    return 2 * x\n"))
         assert (marks["passed"], marks["shown_score"], marks["shown_accepted"]) == (True, None, None)
 

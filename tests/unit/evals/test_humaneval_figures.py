@@ -6,8 +6,8 @@ import pytest
 
 from unspool.evals.figures import answers_of
 from unspool.evals.humaneval_figures import greedy_figures, sample_figures
+from unspool.evals.question import Answer
 from unspool.evals.selection import chance_of_right, picked
-from unspool.evals.task import Answer
 from unspool.search.pass_at_k import wilson
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.python_tests import PythonExamples
@@ -15,11 +15,11 @@ from unspool.search.verifiers.python_tests import PythonExamples
 JUDGE = PythonExamples()
 
 
-def told(task, *marks):
+def told(question, *marks):
     """Samples of a problem, each (passed, share of shown examples that hold or None)."""
     return [
         Answer(
-            task,
+            question,
             "sample",
             branch,
             "",
@@ -94,12 +94,12 @@ def test_the_pick_is_the_ranking_s_first_and_its_chance_is_the_mean_over_all_ord
     assert chance_of_right(JUDGE, verdicts, are_right) == sum(picks) / len(picks) == 0.5
 
 
-def test_answers_are_found_by_task_and_series():
-    class Task:
+def test_answers_are_found_by_question_and_series():
+    class Question:
         name = "a"
 
     class File:
         def __getitem__(self, key):
-            return (key.task, key.series, key.branch)
+            return (key.question, key.series, key.branch)
 
-    assert answers_of(File(), [Task], "sample", 2) == {"a": [("a", "sample", 0), ("a", "sample", 1)]}
+    assert answers_of(File(), [Question], "sample", 2) == {"a": [("a", "sample", 0), ("a", "sample", 1)]}

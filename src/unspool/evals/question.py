@@ -14,7 +14,7 @@ Marks: TypeAlias = Mapping[str, Any]  # what the judge of a benchmark says of an
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Question:
     """One problem, ready to be asked."""
 
     name: str  # unique in its benchmark
@@ -26,7 +26,7 @@ class Task:
 class Answer:
     """One answer to a problem, and what the judge said of it."""
 
-    task: str
+    question: str
     series: Series
     branch: int  # which of the n it is; with the seed it repeats the answer
     text: str
@@ -35,11 +35,11 @@ class Answer:
     marks: Marks
 
 
-def seed_of(seed: int, task: str) -> int:
+def seed_of(seed: int, question: str) -> int:
     """A seed of its own for each problem.
 
     A draw is a function of seed, branch, position and token. Under one seed all problems would share their
     noise where their positions meet, and intervals, which take problems to be independent, would be wrong.
     """
-    digest = hashlib.sha256(f"{seed}/{task}".encode()).digest()
+    digest = hashlib.sha256(f"{seed}/{question}".encode()).digest()
     return int.from_bytes(digest[:8], "little")
