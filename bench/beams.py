@@ -47,6 +47,7 @@ def drained(engine: Engine, request: Request) -> tuple[list[float], int]:
 def measure(
     model: str, width: int, n_new: int, runs: int, n_threads: int, peer: Side | None
 ) -> dict[str, Any]:
+    """Greedy decoding, beams and the peer in turn; prints the table and returns all values."""
     greedy = DecodingParams(temperature=0, max_tokens=n_new, ignore_eos=True)
     search = Beam(width=width)
     found: dict[str, list[float]] = {name: [] for name in ("greedy", "beams", "answer", "peer")}

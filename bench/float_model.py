@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 
 def write(source: Path, folder: Path) -> None:
+    """Decode `source`, a GGUF file, and save model and tokenizer in `folder`."""
     decoded = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.bfloat16)
     config = decoded.config
     if hasattr(config, "quantization_config"):

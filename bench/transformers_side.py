@@ -41,6 +41,7 @@ class Decoder:
 
 
 def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
+    """Decode and prompt speed of one stream, after a short prompt and after long ones."""
     decoder = Decoder(job)
     decoder.run([job["prompt"]], 2)
     n_new = job["n_new"]
@@ -53,6 +54,7 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_batched(job: dict[str, Any]) -> dict[str, Any]:
+    """Tokens a second of all requests at once: while they decode, and with their prompts."""
     decoder = Decoder(job)
     prompts, n_new = job["prompts"], job["n_new"]
     decoder.run([prompts[0][:8]], 2)

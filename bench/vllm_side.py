@@ -54,6 +54,7 @@ class Decoder:
 
 
 def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
+    """Decode and prompt speed of one stream, after a short prompt and after long ones."""
     n_new = job["n_new"]
     longest = max(map(len, [job["prompt"], *job["long_prompts"].values(), *job["contexts"].values()]))
     decoder = Decoder(job, longest + n_new + 1, 1)
@@ -70,6 +71,7 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_batched(job: dict[str, Any]) -> dict[str, Any]:
+    """Tokens a second of all requests at once: while they decode, and with their prompts."""
     prompts, n_new = job["prompts"], job["n_new"]
     decoder = Decoder(job, max(map(len, prompts)) + n_new, len(prompts))
     read_s = decoder.seconds(prompts, 1)

@@ -31,7 +31,7 @@ struct AttentionShape {
 constexpr int kSegment = 128;    // tokens: a context is reduced in segments at absolute positions
 constexpr int kMaxQueries = 48;  // query vectors that share one pass over K and V
 constexpr int kMaxHeadDim = 512;
-constexpr int kDotsARound = 640;
+constexpr int kDotsARound = 640;  // multiply-adds, a multiple of the 64 of one instruction
 
 // Of one query and segment: weighted values, and then the largest score and the sum of the weights.
 inline size_t partial_floats(int head_padded) {

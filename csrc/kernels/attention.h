@@ -93,7 +93,7 @@ static inline const uint16_t* page_at(const AttentionShape& shape, const uint16_
   return base + (size_t)pages[token / shape.page_size] * shape.page_stride;
 }
 
-// What lies on the page of `token`, if a query sees it: `tokens` of it.
+// What lies on the page of `token`, if a query sees that far; else nothing.
 static inline Next next_page(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
                              const Batch& batch, int token) {
   if (token > batch.newest) return {};

@@ -14,6 +14,7 @@ _HEAD: Final = ("FIGURE", "VALUE", "95 % INTERVAL", "PROBLEMS", "INTERVAL BY")
 
 
 def figure_rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
+    """A line for each figure below a heading."""
     return [_HEAD, *map(_row, figures)]
 
 
@@ -48,6 +49,7 @@ def problem_dicts(answers: Mapping[str, Mapping[str, Sequence[Answer]]]) -> list
 
 
 def summary_line(answers: Mapping[str, Mapping[str, Sequence[Answer]]], path: Path) -> str:
+    """How many answers and tokens, how many were cut at their longest, and where they are."""
     every = [each for by_name in answers.values() for several in by_name.values() for each in several]
     n_cut = sum(each.finish_reason == "length" for each in every)
     cut = f" | cut at the longest length: {n_cut}" if n_cut else ""

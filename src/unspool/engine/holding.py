@@ -124,6 +124,7 @@ def put_back(task: Task, storage: Storage) -> None:
 
 
 def remove(task: Task, branch: Branch, storage: Storage) -> None:
+    """A branch leaves its task, and its pages are left to the tree; a private task leaves nothing there."""
     if task.kept.pop(branch.branch_id, None) is None:
         del task.branches[branch.branch_id]
         _leave(task, branch, storage)

@@ -82,6 +82,7 @@ def _plain(number: str) -> str:
 
 
 def greedy_figures(greedy: Mapping[str, Sequence[Answer]]) -> list[Figure]:
+    """The share of problems whose greedy answer is right."""
     n_right = sum(_is_right(answers[0]) for answers in greedy.values())
     return [Figure("right, greedy", wilson(n_right, len(greedy)), len(greedy), "Wilson")]
 

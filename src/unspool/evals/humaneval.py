@@ -47,6 +47,8 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ProblemSet:
+    """Problems, and what tells them from others."""
+
     problems: tuple[Problem, ...]
     sha256: str  # of the data, unpacked
 

@@ -18,6 +18,7 @@ _BOOTSTRAP: Final = "bootstrap over problems"
 
 
 def greedy_figures(greedy: Mapping[str, Sequence[Answer]]) -> list[Figure]:
+    """The share of problems that the greedy answer solves."""
     n_passed = sum(_passed(answers[0]) for answers in greedy.values())
     return [Figure("pass@1, greedy", wilson(n_passed, len(greedy)), len(greedy), "Wilson")]
 

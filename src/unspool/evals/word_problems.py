@@ -15,6 +15,8 @@ _NAMES: Final = ("Amara", "Bruno", "Chiara", "Dmitri", "Elif", "Farid", "Greta",
 
 @dataclass(frozen=True, slots=True)
 class WordProblem:
+    """A question with one whole number as its answer."""
+
     name: str
     question: str
     answer: int

@@ -64,6 +64,7 @@ class StepBytes(NamedTuple):
 
 
 def step_bytes(graph: Graph, source: WeightSource) -> StepBytes:
+    """Bytes of the matrices that a step reads, in the file and as packed."""
     stored = packed = 0
     for name, rows in {(op.weight, op.rows) for op in graph.ops if isinstance(op, Linear)}:
         tensor = source.tensor(name)

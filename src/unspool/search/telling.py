@@ -109,4 +109,5 @@ def tell(
 
 
 def key_of(continuation: Continuation) -> Key:
+    """What tells a continuation from the others of a step."""
     return continuation.row.branch, continuation.token_id

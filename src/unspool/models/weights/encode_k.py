@@ -49,10 +49,12 @@ def _in_groups(x: F32, dtype: np.dtype[np.void], n_bits: int) -> tuple[npt.NDArr
 
 
 def encode_q4_k(x: F32) -> U8:
+    """(N, 256) float32 -> N blocks of 144 bytes."""
     return _in_groups(x, Q4_K, 4)[0].view(np.uint8)
 
 
 def encode_q5_k(x: F32) -> U8:
+    """(N, 256) float32 -> N blocks of 176 bytes."""
     blocks, q = _in_groups(x, Q5_K, 5)
     # (N, 32): bit g of byte i is the fifth of value i of group g
     blocks["high"] = np.packbits(q >> _FOUR, axis=1, bitorder="little")[:, 0]
@@ -60,6 +62,7 @@ def encode_q5_k(x: F32) -> U8:
 
 
 def encode_q6_k(x: F32) -> U8:
+    """(N, 256) float32 -> N blocks of 210 bytes."""
     blocks = np.zeros(len(x), Q6_K)
     scales = fit_scale(x.reshape(-1, 16), -32).reshape(-1, 16)
     largest = np.take_along_axis(scales, np.abs(scales).argmax(axis=1)[:, None], axis=1)

@@ -34,7 +34,8 @@ def _bytes(blocks: npt.NDArray[np.void]) -> U8:
 
 
 def encode_q8_0(x: F32) -> U8:
-    """The largest magnitude becomes 127: at 8 bits a search gains nothing worth its time."""
+    """(N, 32) float32 -> N blocks of 34 bytes. The largest magnitude becomes 127: at 8 bits a search gains
+    nothing worth its time."""
     blocks = np.zeros(len(x), Q8_0)
     blocks["scale"], scale = _half(np.abs(x).max(axis=1, keepdims=True) / np.float32(127))
     blocks["values"] = rounded(x * inverse(scale), -127, 127).astype(np.int8)
@@ -62,20 +63,24 @@ def _offset(x: F32, dtype: np.dtype[np.void], n_bits: int) -> tuple[npt.NDArray[
 
 
 def encode_q4_0(x: F32) -> U8:
+    """(N, 32) float32 -> N blocks of 18 bytes."""
     return _bytes(_signed(x, Q4_0, 4)[0])
 
 
 def encode_q4_1(x: F32) -> U8:
+    """(N, 32) float32 -> N blocks of 20 bytes."""
     return _bytes(_offset(x, Q4_1, 4)[0])
 
 
 def encode_q5_0(x: F32) -> U8:
+    """(N, 32) float32 -> N blocks of 22 bytes."""
     blocks, q = _signed(x, Q5_0, 5)
     blocks["high"] = _fifth_bits(q)
     return _bytes(blocks)
 
 
 def encode_q5_1(x: F32) -> U8:
+    """(N, 32) float32 -> N blocks of 24 bytes."""
     blocks, q = _offset(x, Q5_1, 5)
     blocks["high"] = _fifth_bits(q)
     return _bytes(blocks)

@@ -36,6 +36,7 @@ class Planned:
 
 
 def u32_pair(key: str, value: int) -> bytes:
+    """The bytes of a metadata pair whose value is a whole number."""
     return _text(key) + struct.pack("<II", _U32, value)
 
 
