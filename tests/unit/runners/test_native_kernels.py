@@ -7,7 +7,8 @@ import pytest
 
 from unspool import _native
 from unspool.models.weights import Encoding, Tensor, dequantize
-from unspool.runners.native import TYPE_NUMBERS, instruction_sets
+from unspool.runners.native import instruction_sets
+from unspool.runners.native_builder import TYPE_NUMBERS
 
 QUANTIZED = [e for e in Encoding if e.block_values > 1]
 

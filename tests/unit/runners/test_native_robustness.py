@@ -19,7 +19,8 @@ from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.weights import Encoding
 from unspool.runners import native
-from unspool.runners.native import TYPE_NUMBERS, NativeRunner, instruction_sets
+from unspool.runners.native import NativeRunner, instruction_sets
+from unspool.runners.native_builder import TYPE_NUMBERS
 
 SUPPORT = Path(__file__).parents[2] / "support"
 SOURCE = Path(native.__file__).parents[2]

@@ -10,7 +10,7 @@ from unspool import _native
 from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.weights.base import Encoding
-from unspool.runners.native import TYPE_NUMBERS
+from unspool.runners.native_builder import TYPE_NUMBERS
 from unspool.runners.packed_size import packed_bytes, step_bytes
 
 
