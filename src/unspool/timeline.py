@@ -55,6 +55,10 @@ class Timeline:
                 f"{VARIABLE}={value}: there is no folder {path.parent}; give a file in one that exists, or 1",
                 code="bad_profile_path",
             )
+        if path.is_dir():
+            raise BadRequest(
+                f"{VARIABLE}={value} is a folder; give the name of a file, or 1", code="bad_profile_path"
+            )
         return cls(engine, runner, path)
 
     def _add(self, laps: Sequence[float]) -> None:

@@ -24,6 +24,7 @@ class ScriptedSearch:
     wants_candidates: bool = True
     n_candidates: int | None = None
     is_ranked: bool = False
+    draws: bool = True
 
     def check(self, params):
         """Everything has a meaning here."""

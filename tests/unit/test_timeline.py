@@ -83,3 +83,6 @@ def test_a_folder_that_is_not_there_is_refused_before_anything_runs(path, tmp_pa
     monkeypatch.setenv("UNSPOOL_PROFILE", str(tmp_path / "none" / "trace.json"))
     with pytest.raises(BadRequest, match="there is no folder"):
         LLM(path, runner="native")
+    monkeypatch.setenv("UNSPOOL_PROFILE", str(tmp_path))
+    with pytest.raises(BadRequest, match="is a folder; give the name of a file"):
+        LLM(path, runner="native")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from unspool.cli import options
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
+from unspool.cli.run import MustContain
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolError
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -53,6 +54,7 @@ def chat(
             "[default: sample]",
         ),
     ] = None,
+    must_contain: MustContain = None,
     *,
     decoding: Decoding,
     threads: Threads = None,
@@ -76,7 +78,7 @@ def chat(
     from unspool.cli.load import can_chat, load_llm
 
     system = None if system is None else checked(system, "--system")
-    session = ChatSession(model, decoding, system, one_answer(search))
+    session = ChatSession(model, decoding, system, one_answer(search, must_contain or ()))
     _ = session.asked  # refuses what the search has no meaning for
     kept = None if session_file is None else KeptChat(session, session_file)
     if kept is not None and kept.is_there and load is not None:
@@ -129,13 +131,14 @@ def chat(
         llm.close()
 
 
-def one_answer(search: str | None) -> Search | None:
-    """The search that --search names. Raises BadRequest for one with several answers."""
-    if search is None:
+def one_answer(search: str | None, must_contain: Sequence[str] = ()) -> Search | None:
+    """The search that --search names, or that phrases need; it must have one answer. Raises BadRequest."""
+    if search is None and not must_contain:
         return None
     from unspool.cli.run import search_named
 
-    found = search_named(search, None)
+    search = search or "constrained-beam"
+    found = search_named(search, None, must_contain)
     if found is not None and found.n_answers != 1:
         raise BadRequest(
             f"--search {search} has {found.n_answers} answers and a chat goes on with one; "

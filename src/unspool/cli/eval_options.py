@@ -61,6 +61,18 @@ def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) 
             f"temperature 0 makes {n} equal answers; raise temperature, or give -n 0 for greedy ones only",
             ("temperature", "n"),
         )
+    if params.deadline_s is not None:
+        raise BadRequest(
+            f"deadline_s={params.deadline_s:g} makes answers depend on how fast this machine is; give "
+            "max_tokens",
+            code="bad_deadline_s",
+        )
+    if params.contrast_beta > 0:
+        raise BadRequest(
+            f"contrast_beta={params.contrast_beta:g} needs a second model, and an evaluation has none; leave "
+            "it out",
+            code="no_amateur",
+        )
     params = replace(params, stop=(*stop, *(each for each in params.stop if each not in stop)))
     once = DecodingParams(temperature=0, max_tokens=params.max_tokens, stop=params.stop)
     return [Wanted("greedy", once, int(greedy)), Wanted("sample", params, n)]

@@ -239,7 +239,7 @@ def _end(
         news,
         finish_reason=reason,
         stop=stop,
-        seed=None if task.request.params.is_greedy else task.seed,
+        seed=task.told_seed,
         usage=usage,
         error=error,
     )

@@ -85,7 +85,7 @@ def answer(
         news,
         finish_reason=reason,
         stop=None if ending is None else ending.stop,
-        seed=task.seed if task.search.draws and not task.request.params.is_greedy else None,
+        seed=task.told_seed,
         usage=usage,
         error=error,
         score=value,

@@ -170,6 +170,11 @@ class Task:
     def n_prompt(self) -> int:
         return len(self.request.prompt_ids)
 
+    @property
+    def told_seed(self) -> int | None:
+        """The seed as answers report it: None where nothing is drawn."""
+        return self.seed if self.search.draws and not self.request.params.is_greedy else None
+
     def move_to(self, phase: Phase) -> None:
         assert phase in NEXT_PHASES[self.phase], f"a task cannot go from {self.phase.value} to {phase.value}"
         self.phase = phase

@@ -8,6 +8,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -60,13 +62,19 @@ def read_problems(path: Path | None = None) -> ProblemSet:
         data = path.read_bytes()
         if path.suffix == ".gz":
             data = gzip.decompress(data)
-    except (OSError, EOFError) as error:
-        raise BadRequest(f"{path}: {brief(str(error))}; give --data a file", code="eval_data") from error
+    except (OSError, EOFError, zlib.error) as error:
+        problem = getattr(error, "strerror", None) or str(error)
+        raise BadRequest(f"{path}: {problem}; give --data a file", code="eval_data") from error
     problems = [
         _problem(path, number, line) for number, line in enumerate(data.splitlines(), start=1) if line.strip()
     ]
     if not problems:
         raise BadRequest(f"{path} has no problems; give --data another file", code="eval_data")
+    name, n_times = Counter(problem.name for problem in problems).most_common(1)[0]
+    if n_times > 1:
+        raise BadRequest(
+            f"{path}: {n_times} problems have the task_id {brief(name)}; give each its own", code="eval_data"
+        )
     return ProblemSet(tuple(problems), hashlib.sha256(data).hexdigest())
 
 

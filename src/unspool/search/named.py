@@ -39,6 +39,10 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
     if name == "sample" and not rest:
         _check_phrases(None, name, must_contain)
         return None
+    if name == "sample":
+        raise BadRequest(
+            f"search sample has no settings, got {brief(rest)}; -n says how many answers", code="bad_search"
+        )
     if name in UNSUPPORTED:
         raise BadRequest(f"search {name}: {UNSUPPORTED[name]}", code="not_supported")
     if name not in SEARCHES:
@@ -63,6 +67,8 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
                 f"search {name} has no setting {brief(part)}; write {known}",
                 code="bad_search",
             )
+        if setting in settings:
+            raise BadRequest(f"search {name} is given {setting} twice; keep one", code="bad_search")
         settings[setting] = _value(value.strip())
     if n is not None:
         if settings.get(counting, n) != n:

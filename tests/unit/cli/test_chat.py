@@ -11,6 +11,7 @@ from unspool.cli.chat_session import ChatSession, Turn
 from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow
 from unspool.search.beam import Beam
+from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.types import Event
 
 
@@ -200,6 +201,12 @@ def test_an_answer_may_be_looked_for_with_a_beam(unspool, fake_llm) -> None:
     assert fake_llm.searches == [Beam(width=3)]
     (_, params) = fake_llm.chats[0]
     assert (params.temperature, params.top_p) == (1.0, 1.0), "nothing is drawn"
+
+
+def test_an_answer_may_have_to_contain_a_phrase(unspool, fake_llm) -> None:
+    ran = unspool("chat", "--must-contain", "sea", "--quiet", stdin=b"hello\n")
+    assert ran.exit_code == 0, ran.err
+    assert fake_llm.searches == [ConstrainedBeam(phrases=["sea"])]
 
 
 def test_a_chat_goes_on_with_one_answer(unspool, fake_llm) -> None:

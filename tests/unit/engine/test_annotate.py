@@ -209,6 +209,7 @@ class ForksOnce:
     max_branches = 2
     n_first = 1
     forks_later = True
+    draws = True
     wants_candidates = False
     n_candidates = None
     is_ranked = False

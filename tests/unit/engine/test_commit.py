@@ -24,6 +24,7 @@ class Scripted:
     wants_candidates: bool = True
     n_candidates: int | None = None
     forks_later: bool = True
+    draws: bool = True
     n_first: int = 1
     n_answers: int = 1
     n_steps: int = 0

@@ -9,6 +9,8 @@ from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
+from unspool.search.beam import Beam
+from unspool.search.beam_sample import BeamSample
 from unspool.types import Request
 
 GREEDY = DecodingParams(temperature=0, max_tokens=20, ignore_eos=True)
@@ -120,3 +122,16 @@ def test_times_are_read_from_the_clock_that_was_given():
     drain(engine, told)
     usage = told[0].last.usage
     assert (usage.ttft_ms, usage.prefill_s, usage.decode_s) == (500.0, 0.5, 9.5)
+
+
+@pytest.mark.parametrize(("search", "seed"), [(None, 3), (BeamSample(width=2), 3), (Beam(width=2), None)])
+def test_an_answer_without_a_token_has_a_seed_only_where_some_would_have_been_drawn(search, seed):
+    clock = Ticking()
+    engine = engine_of(clock)
+    request_id = engine.add(
+        Request((1, 2), DecodingParams(max_tokens=5, seed=3, deadline_s=0.5), search=search)
+    )
+    clock.now_s += 1.0
+    (event,) = engine.step()
+    assert (event.request_id, event.finish_reason, event.token_ids) == (request_id, "deadline", ())
+    assert event.seed == seed

@@ -196,6 +196,7 @@ class Growing:
     n_first = 1
     n_answers = 1
     forks_later = True
+    draws = True
     wants_candidates = False
     n_candidates = None
     is_ranked = False

@@ -109,6 +109,7 @@ def test_without_the_package_the_way_out_is_named(monkeypatch):
         (json.dumps({**DOUBLE, "test": 3}).encode(), "line 1 is no problem"),
         (json.dumps({**DOUBLE, "test": ""}).encode(), "line 1 is no problem"),
         (b"\xff\n", "line 1 is no problem"),
+        (2 * (json.dumps(DOUBLE).encode() + b"\n"), "2 problems have the task_id"),
     ],
 )
 def test_a_file_without_problems_is_refused(tmp_path, content, says):
@@ -119,7 +120,9 @@ def test_a_file_without_problems_is_refused(tmp_path, content, says):
     assert refused.value.code == "eval_data"
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"x" * 99)[:-9], None])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"x" * 99)[:-9], b"\x1f\x8b\x08" + b"x" * 30, None]
+)
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, content):
     path = tmp_path / "bad.jsonl.gz"
     if content is not None:

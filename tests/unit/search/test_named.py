@@ -68,8 +68,9 @@ def test_a_mistake_with_phrases_names_the_way_out(text, must_contain, message):
     ("text", "n", "message"),
     [
         ("beem", None, "there is no search 'beem'; did you mean 'beam'? there are: sample, beam,"),
-        ("sample:k=1", None, "there is no search 'sample'"),
+        ("sample:k=1", None, "search sample has no settings, got 'k=1'; -n says how many answers"),
         ("beam:wide=3", None, "search beam has no setting 'wide=3'; write width=VALUE, n_best=VALUE,"),
+        ("beam:width=4,width=3", None, "search beam is given width twice; keep one"),
         ("beam:width", None, "search beam has no setting 'width'"),
         ("beam:width=0", None, "width must be a whole number in [1, 256], got 0"),
         ("beam:width=x", None, "width must be a whole number in [1, 256], got 'x'"),
