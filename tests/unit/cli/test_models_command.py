@@ -107,9 +107,8 @@ def test_run_pulls_what_is_missing_and_loads_it(unspool, tiny, monkeypatch: pyte
     monkeypatch.setattr(front_door, "LLM", llm, raising=False)
     monkeypatch.setitem(sys.modules, "unspool.llm", front_door)
     ran = unspool("run", "Hi", "--model", "tiny", "--threads", "2", "--context", "64")
-    assert loaded == [
-        (tiny.file, {"threads": 2, "context_length": 64, "runner": "native", "kv_tokens": None})
-    ]
+    plain = {"runner": "native", "kv_tokens": None, "amateur": None, "weights": None}
+    assert loaded == [(tiny.file, {"threads": 2, "context_length": 64, **plain})]
     assert tiny.file.read_bytes() == tiny.content
     assert ran.exit_code == 1
     assert ran.err.splitlines() == [
