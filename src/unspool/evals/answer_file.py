@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -64,6 +65,8 @@ class AnswerFile:
                 f"{path}: {error.strerror}; give --out another file", code="eval_file"
             ) from error
         try:
+            if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
+                raise BadRequest(f"{path}: is no file that keeps anything; give --out another", code="eval_file")
             self._read(fresh)
         except BaseException:
             self._file.close()

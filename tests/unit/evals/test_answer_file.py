@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +151,10 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "file" / "answers.jsonl"):
         with pytest.raises(BadRequest, match="give --out another file"):
             AnswerFile(path, SETTINGS)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("path", ["/dev/full", "/dev/null"])
+def test_a_device_is_refused_unread(path):
+    with pytest.raises(BadRequest, match="is no file that keeps anything; give --out another"):
+        AnswerFile(Path(path), SETTINGS)
