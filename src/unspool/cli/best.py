@@ -13,7 +13,7 @@ from unspool.cli.best_verifier import VerifierOptions
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import REPORTS, with_decoding_options
 from unspool.cli.options import Context, Model, Runner, Threads, Weights
-from unspool.cli.run import Prompt, Quiet, Raw, System, read_prompt, search_named
+from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System, read_prompt, search_named
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -54,6 +54,7 @@ def best(
     raw: Raw = False,
     system: System = None,
     search: Search = None,
+    must_contain: MustContain = None,
     verifier: Annotated[
         str | None,
         _told("NAME|MODULE:FUNCTION", "What judges the answers: see `unspool best --verifier list`."),
@@ -138,7 +139,8 @@ def best(
         options.count("--budget", budget),
     )
     n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
-    looks = search_named(search or "sample", n_answers)
+    usual = "constrained-beam" if must_contain else "sample"
+    looks = search_named(search or usual, n_answers, must_contain or ())
     if looks is not None:
         decoding = decoding if looks.draws else decoding.drawing_nothing()
         looks.check(decoding.params)

@@ -66,7 +66,7 @@ class AnswerFile:
             ) from error
         try:
             if not stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
-                raise BadRequest(f"{path}: is no file that keeps anything; give --out another", code="eval_file")
+                raise BadRequest(f"{path} keeps nothing; give --out another file", code="eval_file")
             self._read(fresh)
         except BaseException:
             self._file.close()

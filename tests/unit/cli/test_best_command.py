@@ -16,6 +16,7 @@ from unspool.params import DecodingParams
 from unspool.profiles.needs import VERIFIERS
 from unspool.search.beam import Beam
 from unspool.search.best_of import BestOf
+from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.search.verifiers.arithmetic import Arithmetic
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.function import Function
@@ -216,6 +217,12 @@ def test_scores_that_are_not_finite_are_null_and_text_is_one_line():
     assert len(line[-1]) == 60
     assert line[-1].startswith("a \\x1b[2Jxxx")
     assert summary_line(report).startswith("judged: 1 of 1 answers | 1 tokens")
+
+
+def test_the_answers_may_have_to_contain_a_phrase(unspool, llm):
+    ran = unspool("best", "x", "--must-contain", "sea", "-n", "3", "--verifier", "mean-logprob")
+    assert ran.exit_code == 0, ran.err
+    assert llm.heard[1].searched == ConstrainedBeam(phrases=["sea"], n_best=3)
 
 
 def test_the_answers_of_a_search_are_judged(unspool, llm):

@@ -156,5 +156,5 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("path", ["/dev/full", "/dev/null"])
 def test_a_device_is_refused_unread(path):
-    with pytest.raises(BadRequest, match="is no file that keeps anything; give --out another"):
+    with pytest.raises(BadRequest, match="keeps nothing; give --out another file"):
         AnswerFile(Path(path), SETTINGS)
