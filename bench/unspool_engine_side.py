@@ -86,6 +86,7 @@ def latency(job: dict[str, Any]) -> dict[str, Any]:
         list(long)
     return {
         "median_ms": statistics.median(alone),
+        "p99_alone_ms": statistics.quantiles(alone, n=100)[98],
         "median_beside_ms": statistics.median(beside),
         "p99_ms": statistics.quantiles(beside, n=100)[98],
         "long_prompt_s": seconds,
