@@ -106,10 +106,10 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
         start = time.perf_counter()
         sequences.extend([token_ids])
         figures[f"prompt_{name}_tok_s"] = len(token_ids) / (time.perf_counter() - start)
-    for name, token_ids in job["contexts"].items():
-        figures[f"decode_at_{name}_tok_s"] = time_decode(runner, token_ids, job["n_new"])
     answer = {"load_runner_s": load_runner_s, "peak_bytes": peak_bytes(), "file_bytes": path.stat().st_size}
     answer["kv_bytes"] = runner.kv_bytes
+    for name, token_ids in job["contexts"].items():
+        figures[f"decode_at_{name}_tok_s"] = time_decode(runner, token_ids, job["n_new"])
     runner.close()
     answer["load_llm_s"], through_llm = measure_llm(job)
     return {**answer, "variants": {"runner": figures, "LLM": through_llm}}
