@@ -8,6 +8,24 @@
 namespace unspool::sampling {
 namespace UNSPOOL_ISA {
 
+template <int BYTES>
+struct Floats {
+  typedef float type __attribute__((vector_size(BYTES)));
+};
+
+// The largest lane, none of which is NaN: by halves, so that few comparisons wait for each other.
+template <int BYTES>
+static inline float largest_lane(typename Floats<BYTES>::type a) {
+  if constexpr (BYTES == 8) {
+    return a[1] > a[0] ? a[1] : a[0];
+  } else {
+    typename Floats<BYTES / 2>::type low, high;
+    memcpy(&low, &a, sizeof low);
+    memcpy(&high, (const char*)&a + sizeof low, sizeof high);
+    return largest_lane<BYTES / 2>(high > low ? high : low);
+  }
+}
+
 static bool block_maxima(const float* x, int n, float* maxima) {
   I unordered = {};
   bool odd = false;
@@ -23,7 +41,7 @@ static bool block_maxima(const float* x, int n, float* maxima) {
         best1 = b > best1 ? b : best1;
       }
       best0 = best1 > best0 ? best1 : best0;
-      for (int i = 0; i < kFloats; ++i) largest = best0[i] > largest ? best0[i] : largest;
+      largest = largest_lane<kBytes>(best0);
     } else {
       for (int i = start; i < n; ++i) {
         odd |= x[i] != x[i];

@@ -104,14 +104,15 @@ RowLine: TypeAlias = tuple[
     bool | int,
 ]  # fmt: skip
 
+# token, observed; ids and logits of the candidates, and the logarithm of their sum, where they are wanted
+RowAnswer: TypeAlias = tuple[int, float | None, None, None] | tuple[int, float | None, Ids, F64, float]
+
 class Sampler:
     """The fused pass with its threads, or from `Engine.sampler` with those of an engine. May be used from
     several threads at once."""
 
     def __init__(self, n_threads: int, isa: str) -> None: ...
-    def run(
-        self, logits: F32, rows: list[RowLine | None]
-    ) -> list[tuple[int, float | None, None, None] | tuple[int, float | None, Ids, F64, float] | None]:
+    def run(self, logits: F32, rows: list[RowLine | None]) -> list[RowAnswer | None]:
         """(token, observed, candidate ids ascending, their logits, log of the sum of e^(logit - largest) over
         all survivors) of each row, of which only those that want candidates have the last; None for a row
         that is None or has no candidate or a logit that is no number. `logits` (R, V), each row contiguous,

@@ -34,7 +34,6 @@ from unspool.types import (
     Extend,
     FinishReason,
     Fork,
-    Processed,
     TokenLogprobs,
 )
 
@@ -108,20 +107,19 @@ def make_moves(
 
 
 def grow(
-    shares: Sequence[Share], processed: Sequence[Processed | UnspoolError], storage: Storage, now: float
+    shares: Sequence[Share], choices: Sequence[Chosen | UnspoolError], storage: Storage, now: float
 ) -> list[Event]:
     """What `holding.record` and `make_moves` come to where each branch, of requests that sample, has fed its
     one token and grows by the one that was chosen."""
     events: list[Event] = []
-    for share, made in zip(shares, processed, strict=True):
+    for share, chosen in zip(shares, choices, strict=True):
         task, branch = share.task, share.branch
         branch.n_cached = n_cached = branch.n_cached + 1
         if n_cached > branch.n_read:
             branch.n_read = n_cached
-        if isinstance(made, UnspoolError):
-            events.append(_end(task, branch, "error", storage, now, error=made))
+        if isinstance(chosen, UnspoolError):
+            events.append(_end(task, branch, "error", storage, now, error=chosen))
         else:
-            chosen = made.chosen
             token_id = chosen.token_id
             is_last = len(branch.token_ids) + 1 - task.n_prompt == task.n_new_max
             told = None if is_last else branch.transcript.tell(token_id)

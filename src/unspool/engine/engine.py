@@ -172,14 +172,16 @@ class Engine:
         if not shares:
             return []
         started = self._clock()
-        if self._steady is not None:
-            events = self._steady.run()
+        if (steady := self._steady) is not None:
+            events, n_decoding = steady.run(), len(shares)
         else:
             events = run_step(shares, self.storage, self.vocabulary, self._n_vocab)
-        self._scheduler.observe(shares, self._clock() - started)
-        for share in shares:
-            if share.task.phase is Phase.DONE:
-                self._forget(share.task)
+            n_decoding = sum(share.n_rows for share in shares if not share.is_prompt)
+        self._scheduler.observe(n_decoding, self._clock() - started)
+        if steady is None or steady.is_over:
+            for share in shares:
+                if share.task.phase is Phase.DONE:
+                    self._forget(share.task)
         self.storage.journal.end_step()
         return events
 

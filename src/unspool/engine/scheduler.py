@@ -83,9 +83,8 @@ class Scheduler:
         task.is_paused = False
         self.add(task)
 
-    def observe(self, shares: Iterable[Share], seconds: float) -> None:
-        """These shares were a step that took so long."""
-        n_decoding = sum(share.n_rows for share in shares if not share.is_prompt)
+    def observe(self, n_decoding: int, seconds: float) -> None:
+        """The step that was planned last, with so many rows that decode, took so long."""
         self._pace.observe(n_decoding, self._chunk, seconds)
 
     def plan(self) -> list[Share]:

@@ -30,7 +30,7 @@ class Steady:
         self._branches = [share.branch for share in shares]
         self._rows = [row for share in shares for row in share.task.rows(share.branch)]
         self._plan = build_plan(shares)
-        self._is_over = False
+        self.is_over = False  # whether a branch has ended, so that they are others that go on
 
     @classmethod
     def of(cls, shares: Sequence[Share], storage: Storage, n_vocab: int) -> Steady | None:
@@ -42,7 +42,7 @@ class Steady:
     def reserve(self) -> bool:
         """Have pages for the next token of each; False when one of them has ended, or pages are lacking:
         then it is the scheduler who says what runs."""
-        if self._is_over:
+        if self.is_over:
             return False
         lacking: list[Branch] = []
         token_ids: list[int] = []
@@ -72,10 +72,10 @@ class Steady:
         if self._n_vocab < logits.shape[1]:
             logits = logits[:, : self._n_vocab]
         storage.journal.lap()
-        processed = pipeline.process(logits, self._rows, storage.runner.sampler)
+        chosen = pipeline.choose_tokens(logits, self._rows, storage.runner.sampler)
         now = storage.journal.lap()
-        events = commit.grow(self.shares, processed, storage, now)
-        self._is_over = any(event.finish_reason is not None for event in events)
+        events = commit.grow(self.shares, chosen, storage, now)
+        self.is_over = any(event.finish_reason is not None for event in events)
         return events
 
 

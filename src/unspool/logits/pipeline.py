@@ -40,6 +40,25 @@ def process(
     return results
 
 
+def choose_tokens(
+    logits: F32, rows: Sequence[Row], sampler: _native.Sampler | None = None
+) -> list[Chosen | UnspoolError]:
+    """`process` for rows that want no candidates: the tokens alone, which is less to make of many rows."""
+    if not _FUSED:
+        return [_chosen(made) for made in process_by_stages(logits, rows)]
+    choices: list[Chosen | UnspoolError] = []
+    for i, answer in enumerate(fused.answers(logits, rows, own=sampler)):
+        if answer is None:
+            choices += map(_chosen, process_by_stages(logits[i : i + 1], rows[i : i + 1]))
+        else:
+            choices.append(Chosen(answer[0], answer[1]))
+    return choices
+
+
+def _chosen(made: Processed | UnspoolError) -> Chosen | UnspoolError:
+    return made.chosen if isinstance(made, Processed) else made
+
+
 def process_by_stages(logits: F32, rows: Sequence[Row]) -> list[Processed | UnspoolError]:
     """`process`, one readable stage after the other in float64: the slow twin of the fused pass."""
     results: list[Processed | UnspoolError] = []
