@@ -52,6 +52,14 @@ void Survivors::index() {
   indexed_ = true;
 }
 
+void Survivors::fetch(const int32_t* ids, size_t n) const {
+  for (size_t i = 0; i < n; ++i) {
+    if (ids[i] < 0 || ids[i] >= n_vocab_) continue;
+    __builtin_prefetch(row_ + ids[i], 1);
+    __builtin_prefetch(work_.slot.data() + ids[i], 1);
+  }
+}
+
 int32_t Survivors::slot_of(int32_t id) {
   if (id < 0 || id >= n_vocab_) return -1;
   int32_t& slot = work_.slot[id];

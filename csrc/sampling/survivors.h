@@ -127,6 +127,7 @@ class Survivors {
 
  private:
   void index();
+  void fetch(const int32_t* ids, size_t n) const;  // brings what slot_of reads nearer, all at once
   int32_t slot_of(int32_t id);  // of a token, taken out of the row if it still stands there; -1: not alive
   float least_near(double top, double distance) const;
   void leave_row();
@@ -149,6 +150,8 @@ void Survivors::edit(const int32_t* ids, size_t n, Edit&& edit) {
   auto& candidates = listed_ ? work_.list : work_.aside;
   if (listed_)
     for (size_t i = 0; i < candidates.size(); ++i) work_.slot[candidates[i].id] = (int32_t)i + 1;
+  else
+    fetch(ids, n);
   for (size_t i = 0; i < n; ++i) {
     const int32_t slot = slot_of(ids[i]);
     if (slot < 0 || !(candidates[slot].z > -INFINITY)) continue;
