@@ -185,7 +185,7 @@ def test_an_interrupt_cancels_the_request_and_leaves_the_model_usable(llm, monke
     with pytest.raises(KeyboardInterrupt):
         llm.generate(["hello", "other"], GREEDY.replace(max_tokens=100))
     assert 4 <= len(n_calls) < 100
-    assert llm._engine.is_idle
+    assert llm._worker.call(lambda: llm._engine.is_idle)  # who was still opening them has not waited
     llm._engine.check()
     n_calls.clear()
     with pytest.raises(KeyboardInterrupt):

@@ -8,7 +8,6 @@ finish                   all of a request ends, whatever its search says
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -233,8 +232,7 @@ def _end(
     holding.remove(task, branch, storage)
     usage = usage_of(task, branch, now)
     storage.journal.ended(task, branch.branch_id, reason, usage, error)
-    return replace(
-        news,
+    return news._replace(
         finish_reason=reason,
         stop=stop,
         seed=task.told_seed,
@@ -252,6 +250,6 @@ def _news(task: Task, branch: Branch) -> Event:
 def _with_prompt(task: Task, events: list[Event]) -> list[Event]:
     """The first event of a task whose prompt was scored tells that too, once."""
     if task.prompt_logprobs and events:
-        events[0] = replace(events[0], prompt_logprobs=tuple(task.prompt_logprobs))
+        events[0] = events[0]._replace(prompt_logprobs=tuple(task.prompt_logprobs))
         task.prompt_logprobs = []
     return events

@@ -10,7 +10,6 @@ the best answer's, since whichever wins begins like that; so nothing is ever tak
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from unspool.engine import holding
 from unspool.engine.news import event_of, usage_of
@@ -81,8 +80,7 @@ def answer(
     holding.remove(task, branch, storage)
     storage.journal.ended(task, task.n_told, reason, usage, error)
     task.n_told += 1
-    return replace(
-        news,
+    return news._replace(
         finish_reason=reason,
         stop=None if ending is None else ending.stop,
         seed=task.told_seed,
@@ -123,5 +121,5 @@ def with_tree(task: Task, events: list[Event], answers: Sequence[tuple[int, floa
     """The events that tell all answers, (branch, score) each: the best one's has what the search did."""
     if answers and (tree := task.search_tree.whole(answers)) is not None:
         last = next(i for i, event in enumerate(events) if event.finish_reason is not None)
-        events[last] = replace(events[last], search_tree=tree)
+        events[last] = events[last]._replace(search_tree=tree)
     return events

@@ -49,6 +49,7 @@ class TokenCounts:
         self._ids = np.empty(_ROOM, np.int32)
         self._counts = np.zeros((2, _ROOM), np.int32)
         self._index: dict[int, int] = {}  # token id to its place in the table
+        self._told: PenaltyCounts | None = None  # last, of the arrays as they are
         for which, scope in self._scopes:
             self._add_prompt(which, scope, prompt_ids)
 
@@ -59,7 +60,11 @@ class TokenCounts:
 
     def counts(self) -> PenaltyCounts:
         n = len(self._index)
-        return PenaltyCounts(self._ids[:n], self._counts[_REPETITION, :n], self._counts[_ADDITIVE, :n])
+        told = self._told
+        if told is None or told.token_ids.size != n:  # views see what changes in place
+            repetition, additive = self._counts[:, :n]
+            told = self._told = PenaltyCounts(self._ids[:n], repetition, additive)
+        return told
 
     def accept(self, token_ids: Sequence[int]) -> None:
         """token_ids has just grown by one."""
@@ -67,7 +72,8 @@ class TokenCounts:
         for which, scope in self._scopes:
             if scope.output:
                 self._add(which, n_tokens - 1, token_ids, 1)
-                self._slide(which, scope, n_tokens, token_ids, -1)
+                if scope.window is not None:
+                    self._slide(which, scope, n_tokens, token_ids, -1)
 
     def undo(self, token_ids: Sequence[int]) -> None:
         """The last of token_ids is about to go."""
@@ -75,13 +81,15 @@ class TokenCounts:
         for which, scope in self._scopes:
             if scope.output:
                 self._add(which, n_tokens - 1, token_ids, -1)
-                self._slide(which, scope, n_tokens, token_ids, 1)
+                if scope.window is not None:
+                    self._slide(which, scope, n_tokens, token_ids, 1)
 
     def fork(self) -> TokenCounts:
         copy = TokenCounts.__new__(TokenCounts)
         copy._n_prompt, copy._scopes = self._n_prompt, self._scopes
         copy._left_out_ids, copy._left_out_at = self._left_out_ids, self._left_out_at
         copy._ids, copy._counts, copy._index = self._ids.copy(), self._counts.copy(), self._index.copy()
+        copy._told = None
         return copy
 
     def _slide(self, which: int, scope: Scope, n_tokens: int, token_ids: Sequence[int], by: int) -> None:
@@ -132,5 +140,6 @@ class TokenCounts:
 
     def _grow(self) -> None:
         n = self._ids.size
+        self._told = None
         self._ids = np.concatenate([self._ids, np.empty(n, np.int32)])
         self._counts = np.concatenate([self._counts, np.zeros((2, n), np.int32)], axis=1)

@@ -250,19 +250,20 @@ class SampleThatFailsOnce(Sample):
         return super().advance(state, rows, processed)
 
 
-@pytest.mark.parametrize("where", ["forward", "process", "advance"])
+@pytest.mark.parametrize("where", ["forward", "process", "choose_tokens", "advance"])
 def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     engine = make_engine()
     prompts = ([1, 2], [3, 4, 5])
-    searches = (None, SampleThatFailsOnce() if where == "advance" else None)
+    second = {"process": Sample(), "advance": SampleThatFailsOnce()}.get(where)  # else steps are steady ones
+    searches = (None, second)
     ids = [engine.add(Request(tuple(p), GREEDY, search=s)) for p, s in zip(prompts, searches, strict=True)]
     told = {request_id: Told() for request_id in ids}
     for event in engine.step():
         told[event.request_id].hear(event)
     if where == "forward":
         engine.runner.forward = FailsOnce(engine.runner.forward)
-    elif where == "process":
-        monkeypatch.setattr(pipeline, "process", FailsOnce(pipeline.process))
+    elif where != "advance":
+        monkeypatch.setattr(pipeline, where, FailsOnce(getattr(pipeline, where)))
     # or that of the second request fails, when the first has decided already
     with pytest.raises(ZeroDivisionError):
         engine.step()

@@ -24,16 +24,18 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now_s = 100.0
-        process = pipeline.process
-
-        def slow_process(*args, **kwargs):
-            self.now_s += 0.5
-            return process(*args, **kwargs)
-
-        monkeypatch.setattr(pipeline, "process", slow_process)
+        for name in ("process", "choose_tokens"):
+            monkeypatch.setattr(pipeline, name, self.slowed(getattr(pipeline, name)))
 
     def __call__(self):
         return self.now_s
+
+    def slowed(self, function):
+        def slow(*args, **kwargs):
+            self.now_s += 0.5
+            return function(*args, **kwargs)
+
+        return slow
 
     def engine(self, **settings):
         clock = self

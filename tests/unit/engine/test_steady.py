@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from machine_requests import Sizes, random_request
@@ -74,7 +72,7 @@ def in_order(events):
 
 
 def said(event):
-    return replace(event, error=None), None if event.error is None else str(event.error)
+    return event._replace(error=None), None if event.error is None else str(event.error)
 
 
 @pytest.mark.parametrize("seed", range(20))
