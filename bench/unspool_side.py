@@ -95,8 +95,7 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
     """Decode and prompt speed at the runner and through LLM; load time; peak memory."""
     path = Path(job["model"])
     start = time.perf_counter()
-    longest = max([0, *map(len, job["contexts"].values())])
-    runner = open_native(path, max(job["n_ctx"], longest + job["n_new"] + 1), job["n_threads"])
+    runner = open_native(path, job["n_ctx"], job["n_threads"])
     load_runner_s = time.perf_counter() - start
     warm = Sequences(runner, 1, job["n_ctx"])
     warm.extend([job["prompt"]])  # touches every page of the weights
@@ -108,9 +107,11 @@ def measure_speed(job: dict[str, Any]) -> dict[str, Any]:
         figures[f"prompt_{name}_tok_s"] = len(token_ids) / (time.perf_counter() - start)
     answer = {"load_runner_s": load_runner_s, "peak_bytes": peak_bytes(), "file_bytes": path.stat().st_size}
     answer["kv_bytes"] = runner.kv_bytes
-    for name, token_ids in job["contexts"].items():
-        figures[f"decode_at_{name}_tok_s"] = time_decode(runner, token_ids, job["n_new"])
     runner.close()
+    for name, token_ids in job["contexts"].items():
+        runner = open_native(path, len(token_ids) + job["n_new"], job["n_threads"])
+        figures[f"decode_at_{name}_tok_s"] = time_decode(runner, token_ids, job["n_new"])
+        runner.close()
     answer["load_llm_s"], through_llm = measure_llm(job)
     return {**answer, "variants": {"runner": figures, "LLM": through_llm}}
 
