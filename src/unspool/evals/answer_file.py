@@ -1,6 +1,6 @@
 """Answers in a file, a line each, so that an evaluation that was interrupted goes on where it was.
 
-    line 1      {"unspool_eval": 1, "settings": {...}}     what the answers were made with
+    line 1      {"unspool_eval": 2, "settings": {...}}     what the answers were made with
     lines 2..   {"question": ..., "series": ..., "branch": ..., "text": ..., ..., "marks": {...}}
 
 Lines are only ever added. What stands behind the last line end was torn by whatever ended the run, and is
@@ -25,7 +25,11 @@ from unspool.types import FinishReason
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2  # goes up when the lines of answers change
+_WHY: Final[Mapping[str, str]] = {
+    "rounding": " (another instruction set or processor, another runner or library rounds otherwise)"
+}
+_TORN_HEAD: Final = f'{{"unspool_eval": {_FORMAT}, "settings": '.encode()
 _NAMES: Final = frozenset(field.name for field in fields(Answer))
 _KINDS: Final[Mapping[str, type]] = {
     "question": str, "series": str, "branch": int, "text": str, "finish_reason": str, "n_tokens": int,
@@ -106,17 +110,25 @@ class AnswerFile:
         data = self._file.read()
         whole = data[: data.rfind(b"\n") + 1]
         if not whole:
-            if data and not b'{"unspool_eval": 1, "settings": '.startswith(data[:32]):
+            if data and not _TORN_HEAD.startswith(data[: len(_TORN_HEAD)]):
                 raise self._damaged(1, "is not that of an evaluation")
             self._begin()
             return
         lines = whole.splitlines()
         head = self._object(1, lines[0])
-        if head.get("unspool_eval") != _FORMAT or not isinstance(head.get("settings"), dict):
+        version = head.get("unspool_eval")
+        if type(version) is not int or version < 1 or not isinstance(head.get("settings"), dict):
             raise self._damaged(1, "is not that of an evaluation")
         if fresh:
             self._begin()
             return
+        if version != _FORMAT:
+            raise BadRequest(
+                f"{self.path} was written by {'an earlier' if version < _FORMAT else 'a later'} version (form "
+                f"{version} of the file, not {_FORMAT}); give --out another file, or --fresh to forget the "
+                "answers in it",
+                code="eval_mismatch",
+            )
         self._check(head["settings"])
         for number, line in enumerate(lines[1:], start=2):
             answer = self._answer(number, line)
@@ -134,8 +146,8 @@ class AnswerFile:
             if found.get(name) != self._settings.get(name):
                 raise BadRequest(
                     f"{self.path} has answers with {name} = {brief(found.get(name))}, and "
-                    f"{brief(self._settings.get(name))} is asked for; give --out another file, or --fresh to "
-                    "forget the answers in it",
+                    f"{brief(self._settings.get(name))} is asked for{_WHY.get(name, '')}; give --out another "
+                    "file, or --fresh to forget the answers in it",
                     code="eval_mismatch",
                 )
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from unspool import __version__
 from unspool.evals.answering import Wanted
 from unspool.evals.question import Question
@@ -17,6 +19,7 @@ from unspool.params import DecodingParams
 if TYPE_CHECKING:
     from unspool.llm import LLM
 
+_N_ROUNDED: Final = 64  # tokens of the first prompt whose log-probabilities say how numbers are rounded
 _JUDGES: Final = 1  # goes up when a judge says something else of the same answer
 
 
@@ -30,7 +33,9 @@ def settings_of(
     """Everything that changes an answer or what is said of it, and nothing else: how many answers and
     problems are wanted is not in it, because each is what it is whatever others there are.
 
-    `prompt` is a digest of the first prompt, in which the chat template and the tokenizer show.
+    `prompt` is a digest of the first prompt, in which the chat template and the tokenizer show. `rounding` is
+    one of the log-probabilities of its tokens, to the last bit: the instruction set, the runner's kernels and
+    the libraries below them round otherwise, whatever they are called.
     """
     identity = llm.runner.identity
     return {
@@ -41,8 +46,15 @@ def settings_of(
         "version": __version__,
         "judges": _JUDGES,
         "prompt": hashlib.sha256(json.dumps(questions[0].prompt_ids).encode()).hexdigest()[:16],
+        "rounding": _rounding(llm, questions[0].prompt_ids),
         **{each.series: _changed(each.params) for each in wanted},
     }
+
+
+def _rounding(llm: LLM, prompt_ids: Sequence[int]) -> str:
+    score = llm.score(list((*prompt_ids,) * _N_ROUNDED)[:_N_ROUNDED])  # of short prompts over again
+    logprobs = np.array([each.token.logprob for each in score.logprobs], "<f8")
+    return hashlib.sha256(logprobs.tobytes()).hexdigest()[:16]
 
 
 def default_path(settings: Mapping[str, Any]) -> Path:

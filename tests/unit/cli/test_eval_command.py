@@ -10,6 +10,7 @@ from tiny_llm import write_tiny_llm
 from unspool.cli.eval_progress import eval_progress
 from unspool.evals import answering
 from unspool.evals.question import Answer
+from unspool.runners.native import instruction_sets
 
 PROBLEMS = [
     {
@@ -173,6 +174,18 @@ def test_arithmetic_tells_a_single_sample_the_majority_and_the_margin(arithmetic
     assert list((cache / "evals").iterdir()) == [file]  # more problems and samples go into the same file
     assert arithmetic("--problems", "1", "-n", "1", "--problem-seed", "1", "--quiet").exit_code == 0
     assert len(list((cache / "evals").iterdir())) == 2
+
+
+@pytest.mark.skipif(len(instruction_sets()) < 2, reason="the machine has one instruction set")
+def test_another_instruction_set_does_not_go_on_with_a_file(arithmetic, tmp_path, monkeypatch):
+    how = ["--problems", "1", "-n", "0", "--quiet", "--out", str(tmp_path / "a.jsonl")]
+    monkeypatch.setenv("UNSPOOL_ISA", instruction_sets()[0])
+    assert arithmetic(*how).exit_code == 0
+    assert arithmetic(*how, "--threads", "2", "--concurrency", "1").exit_code == 0
+    monkeypatch.setenv("UNSPOOL_ISA", instruction_sets()[-1])
+    ran = arithmetic(*how)
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert "another instruction set or processor" in ran.err
 
 
 def test_weights_that_are_quantized_as_they_are_loaded_are_another_model(arithmetic, cache):

@@ -108,13 +108,47 @@ def test_other_settings_are_refused_with_the_way_out(written, settings, says):
     assert written.read_bytes() == before
 
 
+def test_another_rounding_is_explained(written):
+    with AnswerFile(written, SETTINGS | {"rounding": "a"}, fresh=True):
+        pass
+    with pytest.raises(BadRequest, match="another instruction set or processor") as refused:
+        AnswerFile(written, SETTINGS | {"rounding": "b"})
+    assert refused.value.code == "eval_mismatch"
+
+
+@pytest.mark.parametrize(("version", "says"), [(1, "an earlier version"), (99, "a later version")])
+def test_a_file_of_another_version_is_refused_as_such_and_may_be_forgotten(written, version, says):
+    head, *lines = written.read_text().splitlines(keepends=True)
+    lines = [line.replace('"question"', '"task"') for line in lines]
+    written.write_text("".join([json.dumps(json.loads(head) | {"unspool_eval": version}) + "\n", *lines]))
+    before = written.read_bytes()
+    with pytest.raises(
+        BadRequest, match=f"was written by {says} .*--out another file, or --fresh"
+    ) as refused:
+        AnswerFile(written, SETTINGS)
+    assert refused.value.code == "eval_mismatch"
+    assert written.read_bytes() == before
+    assert kept(written, fresh=True) == {}
+
+
 def test_fresh_forgets_what_is_there(written):
     assert kept(written, {"benchmark": "c"}, fresh=True) == {}
     assert kept(written, {"benchmark": "c"}) == {}
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-@pytest.mark.parametrize("text", ["notes\n", "notes", '{"a": 1}\n', "[]\n", '{"unspool_eval": 2}\n', "\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "notes\n",
+        "notes",
+        '{"a": 1}\n',
+        "[]\n",
+        '{"unspool_eval": 2}\n',
+        '{"unspool_eval": 0, "settings": {}}\n',
+        "\n",
+    ],
+)
 def test_a_file_of_something_else_is_left_as_it_is(path, text, fresh):
     path.parent.mkdir()
     path.write_text(text)
