@@ -123,10 +123,10 @@ class AnswerFile:
             self._begin()
             return
         if version != _FORMAT:
+            which = "an earlier" if version < _FORMAT else "a later"
             raise BadRequest(
-                f"{self.path} was written by {'an earlier' if version < _FORMAT else 'a later'} version (form "
-                f"{version} of the file, not {_FORMAT}); give --out another file, or --fresh to forget the "
-                "answers in it",
+                f"{self.path} was written by {which} version (form {version}, not {_FORMAT}); give "
+                "--out another file, or --fresh to forget the answers in it",
                 code="eval_mismatch",
             )
         self._check(head["settings"])
