@@ -46,7 +46,7 @@ class BestReport:
 
     answers: tuple[Judged, ...]
     votes: tuple[Vote, ...]  # what each result got, the most first; none where nothing was voted on
-    n_tokens: int  # chosen for all answers until it was enough
+    n_tokens: int  # chosen for all answers until it was enough, those that end them and show no text too
     ended: Ended  # complete: all answers ended | decided: the verifier had enough | budget: it was spent
     seed: int | None
 

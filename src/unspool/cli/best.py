@@ -92,7 +92,11 @@ def best(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Stop when all answers together have so many tokens. [default: none]"),
+        typer.Option(
+            metavar="N",
+            help="Stop when all answers together have so many tokens, those that end them counted. "
+            "[default: none]",
+        ),
     ] = None,
     all_answers: Annotated[
         bool, typer.Option("--all", help="Judge all answers, also when the verifier has decided.")
@@ -157,6 +161,7 @@ def best(
     spec = spec_of(raw)
     spec.params(decoding.params)  # refuses before anything is loaded
     text = read_prompt(prompt)
+    judge.check(text)
     system = None if system is None else checked(system, "--system")
     for note in decoding.notes() if not quiet else ():
         print(f"note: {note}", file=sys.stderr)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from unspool.cli.text import counted
+
 if TYPE_CHECKING:
     from unspool.best import BestReport, Judged
 
@@ -33,13 +35,21 @@ def vote_rows(report: BestReport) -> list[tuple[str, ...]]:
 
 def summary_line(report: BestReport) -> str:
     n_judged = sum(each.verdict is not None for each in report.answers)
-    parts = [f"judged: {n_judged} of {len(report.answers)} answers"]
+    parts = [f"judged: {n_judged} of {counted(len(report.answers), 'answer')}"]
     if any(each.verdict is not None and each.verdict.accepted is not None for each in report.answers):
         parts.append(f"accepted: {report.n_accepted}")
-    parts += [f"{report.n_tokens} tokens", f"end: {_ENDS[report.ended]}"]
+    parts += [_tokens(report), f"end: {_ENDS[report.ended]}"]
     if report.seed is not None:
         parts.append(f"seed: {report.seed}")
     return " | ".join(parts)
+
+
+def _tokens(report: BestReport) -> str:
+    """As many as the rows have, and as many as a budget counts where these are more."""
+    n_shown = sum(len(each.token_ids) for each in report.answers)
+    if n_shown == report.n_tokens:
+        return counted(n_shown, "token")
+    return f"{counted(n_shown, 'token')}, {report.n_tokens} with those that end answers"
 
 
 def report_dict(report: BestReport) -> dict[str, Any]:

@@ -56,6 +56,17 @@ class VerifierOptions:
             _set_answers(settings)
         return make(self.name, **settings)
 
+    def check(self, prompt: str) -> None:
+        """Raise BadRequest for a prompt in which the verifier has nothing to go by."""
+        if self.name != "python-examples":
+            return
+        from unspool.search.verifiers.python_tests import why_no_examples
+
+        if (problem := why_no_examples(prompt)) is not None:
+            raise BadRequest(
+                f"{problem}; put some in, or give --verifier python-tests with --tests", code="no_examples"
+            )
+
     def _settings(self) -> dict[str, Any]:
         settings: dict[str, Any] = {}
         for option, value in self._given().items():

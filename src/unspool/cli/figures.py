@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from unspool.cli.text import counted
+
 if TYPE_CHECKING:
     from unspool.types import Event, Usage
 
 
 def figures_line(event: Event, profile: str = "", *, is_one_of_many: bool = False) -> str:
-    """Tokens, time to first token, speeds, reason, seed and profile of an answer, from its last event."""
+    """Tokens, times, speeds, reason, seed, score and profile of an answer, from its last event."""
     usage = event.usage
     assert usage is not None, "only the last event has figures"
     cached = f", {usage.cached_tokens} cached" if usage.cached_tokens else ""
     parts = [
-        f"prompt: {_tokens(usage.prompt_tokens)}{cached}{_speed(usage.prefill_tokens_per_s)}",
-        f"answer: {_tokens(usage.completion_tokens)}{_speed(usage.decode_tokens_per_s)}",
+        f"prompt: {counted(usage.prompt_tokens, 'token')}{cached}{_speed(usage.prefill_tokens_per_s)}",
+        f"answer: {counted(usage.completion_tokens, 'token')}{_speed(usage.decode_tokens_per_s)}",
     ]
     if usage.completion_tokens:
         parts.append(f"first token: {usage.ttft_ms:.0f} ms")
@@ -25,6 +27,8 @@ def figures_line(event: Event, profile: str = "", *, is_one_of_many: bool = Fals
         parts.append(f"seed: {event.seed}")
     if is_one_of_many:
         parts.append(f"branch: {event.branch}")
+    if event.score is not None:
+        parts.append(f"score: {event.score:.3f}")
     if profile:
         parts.append(f"profile: {profile}")
     return " | ".join(parts)
@@ -60,10 +64,6 @@ def _reason(event: Event) -> str:
 
 
 _REASONS: Final[Mapping[str, str]] = {"length": "token limit", "loop": "the text went round in circles"}
-
-
-def _tokens(n: int) -> str:
-    return f"{n} token{'' if n == 1 else 's'}"
 
 
 def _speed(tokens_per_s: float) -> str:

@@ -37,6 +37,11 @@ def number_or_text(text: str) -> int | float | str:
     return text
 
 
+def counted(n: int, what: str) -> str:
+    """So many of something that takes an s: 1 token, 2 tokens."""
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
 def decoded(data: bytes) -> str:
     """Standard input as text. Raises BadRequest."""
     try:

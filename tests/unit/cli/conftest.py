@@ -36,6 +36,7 @@ class FakeLLM:
     asked: dict[str, Any] = field(default_factory=dict)
     identity: KvIdentity = FAKE
     cannot_load: UnspoolError | None = None
+    scores: Sequence[float] = ()  # of the answers of a search
     saves: list[int] = field(default_factory=list)  # tokens with keys and values in each file written
     loads: list[int] = field(default_factory=list)
     n_cached: int = 0
@@ -99,6 +100,7 @@ class FakeLLM:
                     seed=None if params.is_greedy else params.seed or 41,
                     usage=usage,
                     error=self.fails,
+                    score=self.scores[branch] if self.scores else None,
                 )
         finally:
             self.n_streams_closed += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from answers import Told
@@ -145,6 +146,7 @@ def test_tests_come_from_a_file_and_the_prompt_begins_the_program_where_it_is_co
     ("arguments", "said"),
     [
         ((), "--verifier is missing"),
+        (("--verifier", "python-examples"), "put some in, or give --verifier python-tests with --tests"),
         (("--verifier", "regexp"), "did you mean 'regex'"),
         (("--verifier", "regex"), "pattern"),
         (("--verifier", "regex", "--answer-regex", "x", "-n", "0"), "-n must be"),
@@ -216,7 +218,9 @@ def test_scores_that_are_not_finite_are_null_and_text_is_one_line():
     (_, line) = ranking_rows(report)
     assert len(line[-1]) == 60
     assert line[-1].startswith("a \\x1b[2Jxxx")
-    assert summary_line(report).startswith("judged: 1 of 1 answers | 1 tokens")
+    assert summary_line(report).startswith("judged: 1 of 1 answer | 1 token | ")
+    ended = replace(report, n_tokens=2)
+    assert "| 1 token, 2 with those that end answers |" in summary_line(ended)
 
 
 def test_the_answers_may_have_to_contain_a_phrase(unspool, llm):

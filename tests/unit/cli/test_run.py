@@ -34,6 +34,15 @@ def test_several_answers_come_one_after_the_other_with_a_line_between(unspool, f
     assert "branch" not in one
 
 
+def test_answers_of_a_search_come_with_their_scores(unspool, fake_llm) -> None:
+    fake_llm.scores = (-0.892, -1.5)
+    first, second = unspool("run", "Tell me.", "--search", "beam", "-n", "2").err.splitlines()
+    assert first.endswith("branch: 0 | score: -0.892")
+    assert second.endswith("branch: 1 | score: -1.500")
+    fake_llm.scores = ()
+    assert "score" not in unspool("run", "Tell me.", "-n", "2").err
+
+
 def test_several_answers_are_a_list_in_json(unspool, fake_llm) -> None:
     for n in (1, 2):
         answers = json.loads(unspool("run", "Tell me.", "-n", str(n), "--json").out)

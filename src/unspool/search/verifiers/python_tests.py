@@ -56,14 +56,19 @@ class PythonExamples(Alone):
     allow_weak: bool = False
 
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
-        try:
-            n_examples = len(doctest.DocTestParser().get_examples(prompt))
-        except ValueError as error:
-            raise VerifierError(f"the examples in the prompt are malformed: {brief(str(error))}") from None
-        if n_examples == 0:
-            raise VerifierError("the prompt has no examples (lines that begin with >>>) to test by")
+        if (problem := why_no_examples(prompt)) is not None:
+            raise VerifierError(problem)
         code = program_of(prompt, completion.text, continues_prompt=self.continues_prompt)
         return verdict_of(run(code, prompt, kind="examples", limits=self.limits, allow_weak=self.allow_weak))
+
+
+def why_no_examples(prompt: str) -> str | None:
+    """Why PythonExamples has nothing to go by in a prompt; None where it has."""
+    try:
+        examples = doctest.DocTestParser().get_examples(prompt)
+    except ValueError as error:
+        return f"the examples in the prompt are malformed: {brief(str(error))}"
+    return None if examples else "the prompt has no examples (lines that begin with >>>) to test by"
 
 
 def program_of(prompt: str, text: str, *, continues_prompt: bool) -> str:
