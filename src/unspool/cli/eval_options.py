@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from unspool.cli.text import counted
 from unspool.errors import BadRequest, ParameterConflict
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def answer_them(
     path = default_path(settings) if out is None else Path(out)
     with AnswerFile(path, settings, fresh=fresh) as file:
         if len(file) and not quiet:
-            print(f"note: {path} has {len(file)} answers, which are not written again", file=sys.stderr)
+            print(f"note: {path} has {counted(len(file), 'answer')}, not written again", file=sys.stderr)
         n_all = sum(len(questions) * each.n for each in wanted)
         n_left = sum(n_missing(questions, each, file) for each in wanted)
         try:
@@ -109,7 +110,8 @@ def answer_them(
         except KeyboardInterrupt:
             if not quiet:
                 print(
-                    f"\nstopped with {len(file)} answers in {path}; the same command goes on", file=sys.stderr
+                    f"\nstopped with {counted(len(file), 'answer')} in {path}; the same command goes on",
+                    file=sys.stderr,
                 )
             raise
         return path, {each.series: dict(answers_of(file, questions, each.series, each.n)) for each in wanted}

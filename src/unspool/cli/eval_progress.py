@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from unspool.cli.text import counted
+
 if TYPE_CHECKING:
     from unspool.evals.question import Answer
 
@@ -38,7 +40,8 @@ def _log(n_all: int, n_done: int) -> Watch:
         if n_now * _N_LINES // n_all > n_before * _N_LINES // n_all:
             took = max(monotonic() - begun, 1e-9)
             print(
-                f"{n_now} of {n_all} answers, {n_tokens} tokens, {n_tokens / took:.1f} a second",
+                f"{n_now} of {counted(n_all, 'answer')}, {counted(n_tokens, 'token')}, "
+                f"{n_tokens / took:.1f} a second",
                 file=sys.stderr,
                 flush=True,
             )

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from unspool.cli.text import counted
+
 if TYPE_CHECKING:
     from unspool.evals.figures import Figure
     from unspool.evals.question import Answer
@@ -48,9 +50,22 @@ def problem_dicts(answers: Mapping[str, Mapping[str, Sequence[Answer]]]) -> list
     ]
 
 
+def empty_note(answers: Mapping[str, Mapping[str, Sequence[Answer]]]) -> str | None:
+    """What to say where most answers have nothing in them but a fence of a block of code."""
+    texts = [each.text for by_name in answers.values() for several in by_name.values() for each in several]
+    n_empty = sum(not text.strip("` \t\r\n") for text in texts)
+    if 2 * n_empty <= len(texts):
+        return None
+    return (
+        f"{n_empty} of {counted(len(texts), 'answer')} are empty: the model ends at once, and the figures "
+        "say nothing else of it"
+    )
+
+
 def summary_line(answers: Mapping[str, Mapping[str, Sequence[Answer]]], path: Path) -> str:
     """How many answers and tokens, how many were cut at their longest, and where they are."""
     every = [each for by_name in answers.values() for several in by_name.values() for each in several]
     n_cut = sum(each.finish_reason == "length" for each in every)
     cut = f" | cut at the longest length: {n_cut}" if n_cut else ""
-    return f"{len(every)} answers | {sum(each.n_tokens for each in every)} tokens{cut} | {path}"
+    n_tokens = sum(each.n_tokens for each in every)
+    return f"{counted(len(every), 'answer')} | {counted(n_tokens, 'token')}{cut} | {path}"

@@ -45,10 +45,16 @@ def humaneval(
         str, typer.Option("-n", "--n", metavar="N", help="Samples of each problem; 0 for none.")
     ] = "10",
     k: Annotated[
-        str, typer.Option("--k", metavar="K[,K...]", help="Report pass@k for these, of the n samples.")
-    ] = "1",
+        str | None,
+        typer.Option(
+            "--k", metavar="K[,K...]", help="Report pass@k for these, of the n samples. [default: 1]"
+        ),
+    ] = None,
     limit: Annotated[
-        str | None, typer.Option(metavar="N", help="Only the first problems. [default: all 164]")
+        str | None,
+        typer.Option(
+            "--limit", "--problems", metavar="N", help="Only the first problems. [default: all 164]"
+        ),
     ] = None,
     greedy: Greedy = True,
     form: Annotated[
@@ -90,7 +96,12 @@ def humaneval(
     from unspool.evals.program_form import FORMS, form_for
     from unspool.evals.settings import settings_of
 
-    n_samples, ks = whole("-n", n, 0), _ks(k)
+    n_samples, ks = whole("-n", n, 0), _ks("1" if k is None else k)
+    if k is not None and not n_samples:
+        raise BadRequest(
+            f"--k {k} is of samples, and -n 0 has none; leave --k out, or give -n of at least {ks[-1]}",
+            code="bad_pass_at_k",
+        )
     if n_samples and ks[-1] > n_samples:
         raise BadRequest(
             f"pass@{ks[-1]} needs -n of at least {ks[-1]}, got {n_samples}", code="bad_pass_at_k"
@@ -125,7 +136,9 @@ def arithmetic(
     n: Annotated[
         str, typer.Option("-n", "--n", metavar="N", help="Samples of each problem; 0 for none.")
     ] = "16",
-    problems: Annotated[str, typer.Option(metavar="N", help="How many problems.")] = "50",
+    problems: Annotated[
+        str, typer.Option("--problems", "--limit", metavar="N", help="How many problems.")
+    ] = "50",
     problem_seed: Annotated[
         str, typer.Option(metavar="SEED", help="What the problems are made up from.")
     ] = "0",
@@ -223,9 +236,12 @@ def _tell(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    from unspool.cli.eval_table import figure_rows, problem_dicts, summary_line
+    from unspool.cli.eval_table import empty_note, figure_rows, problem_dicts, summary_line
     from unspool.cli.table import print_table
 
+    if not quiet and (note := empty_note(answers)) is not None:
+        others = "; --form chat may suit it better" if settings.get("form") in ("fill", "raw") else ""
+        print(f"note: {note}{others}", file=sys.stderr)
     if as_json:
         told = {"figures": [figure.to_dict() for figure in figures], "problems": problem_dicts(answers)}
         print(json.dumps({"settings": settings, **told, "file": str(path)}))

@@ -8,6 +8,7 @@ import pytest
 from tiny_llm import write_tiny_llm
 
 from unspool.cli.eval_progress import eval_progress
+from unspool.cli.eval_table import empty_note
 from unspool.evals import answering
 from unspool.evals.question import Answer
 from unspool.runners.native import instruction_sets
@@ -86,13 +87,13 @@ def test_the_same_command_goes_on_and_says_the_same(humaneval, tmp_path, monkeyp
         patched.setattr(answering, "answer_all", interrupted)
         ran = humaneval("-n", "3", "--out", str(out))
     assert ran.exit_code == 130
-    assert f"answers in {out}; the same command goes on" in ran.err
+    assert f" in {out}; the same command goes on" in ran.err
     assert 1 < len(out.read_text().splitlines()) < 13
     out.write_bytes(
         out.read_bytes() + b'{"question": "Own/1", "series": "sam'
     )  # as a power cut would leave it
     ran = humaneval("-n", "3", "--json", "--out", str(out))
-    assert "which are not written again" in ran.err
+    assert "not written again" in ran.err
     told, wanted = json.loads(ran.out), json.loads(whole.out)
     assert told.pop("file") == str(out)
     assert wanted.pop("file") != str(out)
@@ -137,6 +138,10 @@ def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
     ("arguments", "says"),
     [
         (["-n", "2", "--k", "1,5"], "pass@5 needs -n of at least 5, got 2"),
+        (
+            ["-n", "0", "--k", "7"],
+            "--k 7 is of samples, and -n 0 has none; leave --k out, or give -n of at least 7",
+        ),
         (["-n", "x"], "-n must be a whole number, at least 0, got 'x'"),
         (["--k", "0"], "--k must be a whole number, at least 1, got '0'"),
         (["--k", "1,"], "--k must be a whole number, at least 1, got ''"),
@@ -186,6 +191,37 @@ def test_another_instruction_set_does_not_go_on_with_a_file(arithmetic, tmp_path
     ran = arithmetic(*how)
     assert (ran.exit_code, ran.out) == (2, "")
     assert "another instruction set or processor" in ran.err
+
+
+def test_either_benchmark_takes_either_name_of_how_many_problems(humaneval, arithmetic):
+    ran = humaneval("-n", "0", "--problems", "2", "--json", "--quiet")
+    assert len(json.loads(ran.out)["problems"]) == 2
+    ran = arithmetic("-n", "0", "--limit", "2", "--json", "--quiet")
+    assert len(json.loads(ran.out)["problems"]) == 2
+
+
+def empty(text):
+    return Answer("t", "greedy", 0, text, "stop", 1, {})
+
+
+def test_answers_that_are_mostly_empty_are_noted():
+    note = empty_note({"greedy": {"a": [empty("```")], "b": [empty("\n")], "c": [empty("x")]}})
+    assert note is not None
+    assert note.startswith("2 of 3 answers are empty")
+    assert empty_note({"greedy": {"a": [empty("")], "b": [empty("x")]}}) is None
+
+
+def test_a_form_in_which_a_model_ends_at_once_is_noted_with_another(humaneval, monkeypatch):
+    monkeypatch.setattr("unspool.cli.eval_table.empty_note", lambda answers: "all are empty")
+    ran = humaneval("-n", "0", "--form", "fill")
+    assert "note: all are empty; --form chat may suit it better" in ran.err
+    assert "--form" not in humaneval("-n", "0", "--form", "chat").err
+
+
+def test_one_token_is_one_token(capsys):
+    with eval_progress(1, 0, quiet=False) as watch:
+        watch([empty("x")])
+    assert "1 of 1 answer, 1 token, " in capsys.readouterr().err
 
 
 def test_weights_that_are_quantized_as_they_are_loaded_are_another_model(arithmetic, cache):
