@@ -7,6 +7,7 @@ most, measured in the same run; its multiply-adds likewise beside what the integ
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,13 +22,14 @@ from unspool.kv.layout import pages_for
 from unspool.loading import check_settings, open_model
 from unspool.runners.base import DEFAULT_PAGE_SIZE
 from unspool.runners.instructions import KINDS, Kind, spans
-from unspool.runners.native import NativeRunner
+from unspool.runners.native import NativeRunner, usable_processors
 from unspool.types import Plan
 
 DEFAULT_ROWS: Final = (1, 8)
 DEFAULT_PROMPT: Final = 256
 DEFAULT_CONTEXT: Final = 64
 DEFAULT_ROUNDS: Final = 20
+_MOST_ABOVE: Final = 1.2  # times the maximum, beyond what two measurements differ by
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,33 @@ class Breakdown:
     read_gb_per_s: float  # what the threads read from memory at most
     integer_gmac_per_s: float  # multiply-adds of 8-bit integers at most
     passes: tuple[PassTime, ...]
+    load_average: float | None  # of the minute before; None where the system does not tell it
+    n_processors: int  # that this process may run on
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Signs that something else ran meanwhile, and that figures are too low or too high."""
+        found = []
+        if self.load_average is not None and self.load_average > self.n_processors / 2:
+            found.append(
+                f"the load average was {self.load_average:.1f} on {self.n_processors} processors before this "
+                "began: what else runs takes part of the time"
+            )
+        if above := [
+            f"{kind.kind} of {each.name}"
+            for each in self.passes
+            for kind in each.kinds
+            if (kind.gb_per_s or 0) > _MOST_ABOVE * self.read_gb_per_s
+            or (kind.gmac_per_s or 0) > _MOST_ABOVE * self.integer_gmac_per_s
+        ]:
+            found.append(
+                f"above what this machine does at most: {', '.join(above)}; the maximum was measured while "
+                "something else ran, or what is read fits into the processor's cache"
+            )
+        return tuple(found)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"doubts": list(self.doubts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +139,7 @@ def measure(
     """
     _check(rows, prompt, context, rounds)
     check_settings("native", threads, None, None, DEFAULT_PAGE_SIZE)
+    load_average = _load_average()
     loaded = open_model(model)
     try:
         longest = loaded.graph.context_length
@@ -126,7 +153,7 @@ def measure(
         n_pages = max(w.n_sequences * pages_for(w.n_past + w.n_new, DEFAULT_PAGE_SIZE) for w in work)
         runner = NativeRunner(loaded.graph, loaded.source, n_pages=n_pages, n_threads=threads)
         try:
-            return _measure(runner, work, rounds)
+            return _measure(runner, work, rounds, load_average)
         finally:
             runner.close()
     finally:
@@ -146,7 +173,16 @@ def _check(rows: Sequence[int], prompt: int, context: int, rounds: int) -> None:
         raise BadRequest("there is nothing to measure; give --rows or --prompt", code="bad_rows")
 
 
-def _measure(runner: NativeRunner, work: Sequence[_Work], rounds: int) -> Breakdown:
+def _load_average() -> float | None:
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):  # not on Windows
+        return None
+
+
+def _measure(
+    runner: NativeRunner, work: Sequence[_Work], rounds: int, load_average: float | None
+) -> Breakdown:
     read_rate, integer_rate = runner.read_rate(), runner.integer_rate()
     plans = [w.plan(runner.page_size) for w in work]
     seconds: list[list[float]] = [[] for _ in work]
@@ -165,7 +201,8 @@ def _measure(runner: NativeRunner, work: Sequence[_Work], rounds: int) -> Breakd
         for w, s, n in zip(work, seconds, noted, strict=True)
     )
     return Breakdown(
-        runner.isa, runner.n_threads, runner.weight_bytes, read_rate / 1e9, integer_rate / 1e9, passes
+        *(runner.isa, runner.n_threads, runner.weight_bytes, read_rate / 1e9, integer_rate / 1e9, passes),
+        *(load_average, usable_processors()),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tiny_llm import write_tiny_llm
 
-from unspool.breakdown import measure
+from unspool.breakdown import Breakdown, KindTime, PassTime, measure
 from unspool.errors import BadRequest
 
 
@@ -52,3 +52,23 @@ def test_what_cannot_be_measured_is_refused_with_the_way_out(path, given, said):
     settings = {"rows": (1,), "prompt": 16, "context": 8, "rounds": 1} | given
     with pytest.raises(BadRequest, match=said):
         measure(path, **settings)
+
+
+def broken_down(*, read_gb_per_s=10.0, load_average=0.0):
+    kinds = (KindTime("output", 1.0, 1.0, 11.9, 5.0), KindTime("waiting", 0.0, 0.0, None, None))
+    one = PassTime("decode 1", 1, 1.0, 1000.0, 1, 0.5, 0.5, kinds)
+    return Breakdown("portable", 1, 1, read_gb_per_s, 10.0, (one,), load_average, 4)
+
+
+def test_what_cannot_be_is_doubted():
+    assert broken_down().doubts == ()
+    assert broken_down(load_average=None).doubts == ()
+    (above,) = broken_down(read_gb_per_s=9.0).doubts
+    assert above.startswith("above what this machine does at most: output of decode 1; ")
+    assert broken_down(read_gb_per_s=9.0).to_dict()["doubts"] == [above]
+
+
+def test_a_busy_machine_is_doubted():
+    (busy,) = broken_down(load_average=2.1).doubts
+    assert busy.startswith("the load average was 2.1 on 4 processors before this began")
+    assert broken_down(load_average=2.0).doubts == ()

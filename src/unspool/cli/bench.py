@@ -70,6 +70,8 @@ def _print(model: str, result: Breakdown) -> None:
             f"bandwidth, {each.of_integers:.0%} of the integer units"
         )
         print_table(_rows(each))
+    for doubt in result.doubts:
+        print(f"\nnote: {doubt}")
 
 
 def _rows(each: PassTime) -> list[tuple[str, ...]]:

@@ -19,13 +19,22 @@ def test_each_pass_has_a_table_with_the_longest_first(unspool, path):
     )
     assert ran.exit_code == 0, ran.err
     assert "this machine at most:" in ran.out
-    tables = ran.out.split("\n\n")[1:]
+    tables = [part for part in ran.out.split("\n\n")[1:] if not part.startswith("note: ")]
     assert [table.partition(":")[0] for table in tables] == ["decode 1", "decode 2", "prompt 16"]
     for table in tables:
         head, *rows = table.strip().splitlines()[1:]
         assert head.split()[-4:] == ["MS", "SHARE", "GB/S", "GMAC/S"]
         times = [float(row.split()[1]) for row in rows]
         assert times == sorted(times, reverse=True)
+
+
+def test_a_busy_machine_is_noted(unspool, path, monkeypatch):
+    monkeypatch.setattr("os.getloadavg", lambda: (999.0, 0.0, 0.0), raising=False)
+    how = ("bench", "-m", str(path), "--rows", "1", "--prompt", "0", "--context", "8", "--rounds", "1")
+    assert "\n\nnote: the load average was 999.0 on " in unspool(*how).out
+    told = json.loads(unspool(*how, "--json").out)
+    assert told["load_average"] == 999
+    assert any("the load average was 999.0" in doubt for doubt in told["doubts"])
 
 
 def test_json_has_the_same(unspool, path):
