@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SHAPE: Final = "A shape instead of a model"
 _NONE: Final = "-"
+_LEAST_BARE_BYTES: Final = 1 << 20
 
 
 def _count_option(flag: str, meaning: str) -> Any:
@@ -75,7 +76,6 @@ def show_kv(
     windows and latent attention taken into account. "this engine" keeps whole pages of float16 for all
     layers: int8 and int4 are what-ifs.
     """
-    from unspool.sizes import read_bytes
     from unspool.sizing import kv_memory
 
     numbers = {
@@ -92,7 +92,7 @@ def show_kv(
         raise BadRequest(f"--model {model} has a shape of its own; leave --layers and the like out")
     if kv not in ("f16", "int8", "int4"):
         raise BadRequest(f"--kv must be f16, int8 or int4, got {kv!r}", code="bad_kv")
-    memory_bytes = None if memory is None else read_bytes("--memory", number_or_text(memory))
+    memory_bytes = None if memory is None else _bytes("--memory", memory)
     found = kv_memory(
         (model or DEFAULT_MODEL) if shape is None else None,
         shape=shape,
@@ -100,7 +100,7 @@ def show_kv(
         n_sequences=count("--batch", batch) or 1,
         kv_format=kv,
         page_size=count("--page-size", page_size) or 32,
-        weight_bytes=None if weights is None else read_bytes("--weights", number_or_text(weights)),
+        weight_bytes=None if weights is None else _bytes("--weights", weights),
     )
     name = (model or DEFAULT_MODEL) if shape is None else None
     if as_json:
@@ -110,6 +110,19 @@ def show_kv(
     print_table(_rows(found, memory_bytes))
     for note in _notes(found):
         print(f"note: {note}")
+
+
+def _bytes(name: str, text: str) -> int:
+    """A size. A bare number is of bytes, and one that is too small to be meant so is refused."""
+    from unspool.sizes import read_bytes
+
+    value = number_or_text(text)
+    if isinstance(value, (int, float)) and 0 < value < _LEAST_BARE_BYTES:
+        raise BadRequest(
+            f"{name} {text} needs a unit, as in {text}GiB; without one it is bytes",
+            code=f"bad_{name.strip('-')}",
+        )
+    return read_bytes(name, value)
 
 
 def _shape(numbers: dict[str, int]) -> CacheShape | None:

@@ -60,6 +60,11 @@ def quantize(
         print(
             "note: the model was quantized before; from F16 or BF16 the file would be better", file=sys.stderr
         )
+    if written.bytes_after > written.bytes_before:
+        print(
+            f"note: the file is larger than it was; {kind.lower()} has more bits than the model had",
+            file=sys.stderr,
+        )
     kinds = ", ".join(f"{n} {label}" for label, n in written.encodings.items())
     print(
         f"{written.path}: {shown(written.bytes_after)} of {shown(written.bytes_before)}, tensors: {kinds}",

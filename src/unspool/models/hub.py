@@ -6,6 +6,7 @@ weights are never asked for. Files stay in the cache that huggingface-hub keeps 
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ def resolve(spec: str, *, pull: bool = True) -> Path:
         raise ModelNotFound(f"{spec!r} is not of the form hf:org/repo[@revision][/file.gguf]")
     hub = _import_hub(spec)
     repo, revision, file = match["repo"], match["revision"], match["file"]
+    # It tells of each retry on its own; what comes of them is told once, by us.
+    log = logging.getLogger("huggingface_hub")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
     try:
         if not pull:
             return _installed(hub, spec, repo, revision, file)
@@ -37,6 +42,8 @@ def resolve(spec: str, *, pull: bool = True) -> Path:
         raise
     except Exception as error:  # its error classes have moved between releases; all end here, typed
         raise _explain(spec, error) from error
+    finally:
+        log.setLevel(level)
 
 
 def _snapshot(hub: Any, repo: str, revision: str | None) -> Path:

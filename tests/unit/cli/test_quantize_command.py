@@ -34,6 +34,14 @@ def test_quiet_says_nothing_and_a_second_quantization_is_noted(model, tmp_path, 
     assert "note: the model was quantized before" in capsys.readouterr().err
 
 
+def test_a_file_that_grows_is_noted(model, tmp_path, capsys):
+    small, large = tmp_path / "small.gguf", tmp_path / "large.gguf"
+    assert run_command(["quantize", str(model), str(small), "-t", "q4_0"]) == 0
+    assert "larger than it was" not in capsys.readouterr().err
+    assert run_command(["quantize", str(small), str(large), "-t", "q8_0"]) == 0
+    assert "note: the file is larger than it was; q8_0 has more bits" in capsys.readouterr().err
+
+
 def test_mistakes_are_one_line_and_exit_code_2(model, tmp_path, capsys):
     out = tmp_path / "small.gguf"
     for arguments, said in (

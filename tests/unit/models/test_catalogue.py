@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import types
@@ -261,6 +262,24 @@ def test_a_hub_repository_without_safetensors_is_refused(
     use_hub(monkeypatch, *files)
     with pytest.raises(ModelNotFound, match=said):
         resolve("hf:org/repo")
+
+
+def test_a_hub_out_of_reach_is_told_in_our_words_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub = use_hub(monkeypatch)
+    log = logging.getLogger("huggingface_hub.utils._http")
+
+    def download(*_: object, **__: object) -> str:
+        log.warning("Retrying in 1s [Retry 1/5].")
+        raise OSError("no route")
+
+    monkeypatch.setattr(hub, "hf_hub_download", download, raising=False)
+    level = logging.getLogger("huggingface_hub").level
+    with pytest.raises(DownloadError, match=r"hf:org/repo/m\.gguf: no route; check"):
+        resolve("hf:org/repo/m.gguf")
+    assert caplog.records == []
+    assert logging.getLogger("huggingface_hub").level == level
 
 
 @pytest.mark.parametrize("spec", ["hf:", "hf:repo", "hf:/a/b", "hf:a/b/../../c d\n"])
