@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,10 @@ def resolve(spec: str, *, pull: bool = True) -> Path:
         raise ModelNotFound(f"{spec!r} is not of the form hf:org/repo[@revision][/file.gguf]")
     hub = _import_hub(spec)
     repo, revision, file = match["repo"], match["revision"], match["file"]
-    # It tells of each retry on its own; what comes of them is told once, by us.
+    # It tells of each retry on its own; what comes of them is told once, by us. Its parts are loaded late,
+    # and the one that logs sets the level when it is.
+    with suppress(ImportError):
+        import_module("huggingface_hub.utils.logging")
     log = logging.getLogger("huggingface_hub")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -83,7 +88,7 @@ def _import_hub(spec: str) -> Any:
 
 def _explain(spec: str, error: Exception) -> DownloadError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0] if lines else type(error).__name__
+    reason = lines[0].rstrip(".") if lines else type(error).__name__
     return DownloadError(
         f"cannot fetch {spec}: {reason}; check the name, the network and, for a gated model, "
         "that you are logged in",
