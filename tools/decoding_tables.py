@@ -44,9 +44,11 @@ def methods() -> str:
     from unspool.logits.contrast import Contrast
     from unspool.logits.guidance import Guidance
     from unspool.logits.orders import PIPELINE
+    from unspool.logits.stage import Named
 
     rows = []
-    for stage in (Guidance(1.0), Contrast(0.0, 0.0), *PIPELINE):
+    named: tuple[Named, ...] = (Guidance(1.0), Contrast(0.0, 0.0), *PIPELINE)
+    for stage in named:
         what, paper = _what_and_paper(stage, stage.name.replace("_", " "))
         rows.append((_parameter(stage.name), what, paper, _file(stage)))
     doc = inspect.cleandoc(choose.__doc__ or "")
