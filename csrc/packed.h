@@ -46,14 +46,13 @@ constexpr uint8_t kIq4Levels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 1
 // Flat kinds: scale and min are float16, one per output row and group.
 // Two-level kinds: scale = d * sub, min = dmin * submin, with d and dmin float16 per 256 inputs and
 // sub, submin one byte per group (sub signed when signed_sub), or the low and high half of one where both
-// have 4 bits (shared_sub). dmin is stored negated.
+// have 4 bits (shares_sub). dmin is stored negated.
 struct Packed {
   Store store = Store::kF32;
   int group = kGroup;  // inputs per weight scale, 16 or 32
   bool two_level = false;
   bool has_min = false;
   bool signed_sub = false;
-  bool shared_sub = false;
   int zero = 0;       // a power of two unless has_min
   int zero_bits = 0;  // its logarithm
 

@@ -197,7 +197,6 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   p->two_level = kind->two_level;
   p->has_min = kind->has_min;
   p->signed_sub = kind->signed_sub;
-  p->shared_sub = shares_sub(kind->store);
   p->zero = kind->zero;
   while (1 << p->zero_bits < p->zero) ++p->zero_bits;
   p->n = n;
@@ -213,7 +212,7 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
     p->min_at = p->scale_at + uppers * 2 * kTile;
     p->sub_at = p->min_at + (p->has_min ? uppers * 2 * kTile : 0);
     p->submin_at = p->sub_at + (p->two_level ? groups * parts * kTile : 0);
-    const bool has_submin = p->two_level && p->has_min && !p->shared_sub;
+    const bool has_submin = p->two_level && p->has_min && !shares_sub(p->store);
     p->tile_bytes = round_up(p->submin_at + (has_submin ? groups * parts * kTile : 0), 64);
   }
   p->data_bytes = p->tile_bytes * (size_t)p->n_tiles;
@@ -262,7 +261,7 @@ void unpack_row(const Packed& p, int row, float* out) {
     if (p.two_level) {
       uint8_t sub = tile[p.sub_at + part * kTile + lane];
       uint8_t submin = 0;
-      if (p.shared_sub) {
+      if (shares_sub(p.store)) {
         submin = sub >> 4;
         sub &= 15;
       } else if (p.has_min) {
