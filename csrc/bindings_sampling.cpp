@@ -11,6 +11,7 @@
 #include "bindings_sampling.h"
 #include "kernels.h"
 #include "sampling/sampler.h"
+#include "sampling/tally.h"
 
 namespace nb = nanobind;
 using namespace unspool::sampling;
@@ -51,9 +52,23 @@ nb::object new_array(std::vector<T>&& values) {
   return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size()}, owner));
 }
 
-// A row is None, to be left alone, or (program, seed, branch, position, n_output, running, counts, dry,
-// banned, candidates); the three before the last are None or arrays, see fused.py. The last is False for
-// none, True for all, or how many of the first in order there must be.
+void count_into(RowJob& job, const Tally& tally) {
+  job.repetition = tally.listed(Tally::kRepetition);
+  job.additive = tally.listed(Tally::kAdditive);
+}
+
+void follow_into(RowJob& job, double running, nb::handle dry, nb::handle banned) {
+  job.running = running;
+  if (!dry.is_none()) job.dry = listed<double>(dry[0], dry[1]);
+  if (!banned.is_none()) {
+    const auto ids = array_of<int32_t>(banned);
+    job.banned_next = {ids.data(), nullptr, ids.size()};
+  }
+}
+
+// A row is None, to be left alone, or (program, seed, branch, position, n_output, running, tally, dry,
+// banned, candidates); the three before the last may be None, see fused.py. The last is False for none,
+// True for all, or how many of the first in order there must be.
 RowJob job_of(nb::tuple row, float* logits) {
   if (row.size() != 10) throw std::invalid_argument("run: a row has ten parts");
   RowJob job = {};
@@ -63,16 +78,8 @@ RowJob job_of(nb::tuple row, float* logits) {
   job.branch = nb::cast<uint32_t>(row[2]);
   job.position = nb::cast<uint32_t>(row[3]);
   job.n_output = nb::cast<uint32_t>(row[4]);
-  job.running = nb::cast<double>(row[5]);
-  if (!row[6].is_none()) {
-    job.repetition = listed<int32_t>(row[6][0], row[6][1]);
-    job.additive = listed<int32_t>(row[6][0], row[6][2]);
-  }
-  if (!row[7].is_none()) job.dry = listed<double>(row[7][0], row[7][1]);
-  if (!row[8].is_none()) {
-    const auto ids = array_of<int32_t>(row[8]);
-    job.banned_next = {ids.data(), nullptr, ids.size()};
-  }
+  if (!row[6].is_none()) count_into(job, *nb::cast<const Tally*>(row[6]));
+  follow_into(job, nb::cast<double>(row[5]), row[7], row[8]);
   return job;
 }
 
@@ -94,12 +101,17 @@ nb::object answer_of(RowResult& result, bool wants_candidates) {
                         result.log_total);
 }
 
-nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
-  const size_t n_rows = logits.shape(0), n_vocab = logits.shape(1);
-  if (rows.size() != n_rows) throw std::invalid_argument("run: one row for each line of logits");
+void check_logits(const Logits& logits, size_t n_rows) {
+  const size_t n_vocab = logits.shape(1);
+  if (logits.shape(0) != n_rows) throw std::invalid_argument("run: one row for each line of logits");
   if (n_vocab == 0 || n_vocab > INT32_MAX / 2) throw std::invalid_argument("run: size of the vocabulary");
   if (n_vocab > 1 && logits.stride(1) != 1)
     throw std::invalid_argument("run: lines of logits must be contiguous");
+}
+
+nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
+  const size_t n_rows = rows.size(), n_vocab = logits.shape(1);
+  check_logits(logits, n_rows);
   std::vector<RowJob> jobs(n_rows);
   std::vector<int> n_candidates(n_rows);
   for (size_t i = 0; i < n_rows; ++i) {
@@ -118,6 +130,72 @@ nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
   return answers;
 }
 
+// Rows of the same branches, step after step: what of them stays the same, and where their texts are.
+class StandingRows {
+ public:
+  // Each is (program, seed, branch, n_prompt, token_ids, tally or None).
+  explicit StandingRows(nb::list rows) {
+    for (nb::handle row : rows) {
+      RowJob job = {};
+      job.program = nb::cast<const Program*>(row[0]);
+      job.seed = nb::cast<uint64_t>(row[1]);
+      job.branch = nb::cast<uint32_t>(row[2]);
+      const bool is_counted = !row[5].is_none();
+      rows_.push_back({job, nb::cast<int>(row[3]), nb::borrow<nb::list>(row[4]),
+                       is_counted ? nb::cast<const Tally*>(row[5]) : nullptr});
+    }
+    kept_ = std::move(rows);
+  }
+
+  size_t size() const { return rows_.size(); }
+  std::vector<RowJob> jobs(const Logits& logits) const {
+    std::vector<RowJob> jobs;
+    jobs.reserve(rows_.size());
+    for (const Standing& row : rows_) {
+      RowJob job = row.job;
+      job.logits = logits.data() + (int64_t)jobs.size() * logits.stride(0);
+      job.position = (uint32_t)nb::len(row.token_ids);
+      job.n_output = job.position - (uint32_t)row.n_prompt;
+      if (row.tally) count_into(job, *row.tally);
+      jobs.push_back(job);
+    }
+    return jobs;
+  }
+
+ private:
+  struct Standing {
+    RowJob job;
+    int n_prompt;
+    nb::list token_ids;
+    const Tally* tally;
+  };
+  std::vector<Standing> rows_;
+  nb::list kept_;  // whoever the pointers point to
+};
+
+// `changing` are (row, running, dry, banned) of those that have such a thing.
+nb::list choose(Sampler& sampler, Logits logits, const StandingRows& rows, nb::list changing) {
+  check_logits(logits, rows.size());
+  std::vector<RowJob> jobs = rows.jobs(logits);
+  for (nb::handle row : changing)
+    follow_into(jobs.at(nb::cast<size_t>(row[0])), nb::cast<double>(row[1]), row[2], row[3]);
+  const std::vector<int> n_candidates(jobs.size(), 0);
+  std::vector<RowResult> results(jobs.size());
+  {
+    nb::gil_scoped_release release;
+    sampler.run(jobs, (int)logits.shape(1), n_candidates, results);
+  }
+  nb::list answers;
+  for (const RowResult& result : results) {
+    if (!result.done)
+      answers.append(nb::none());
+    else
+      answers.append(
+          nb::make_tuple(result.token_id, result.has_observed ? nb::cast(result.observed) : nb::none()));
+  }
+  return answers;
+}
+
 }  // namespace
 
 void unspool::bind_sampling(nb::module_& m) {
@@ -126,6 +204,25 @@ void unspool::bind_sampling(nb::module_& m) {
           "__init__", [](Program* self, bool greedy) { new (self) Program{{}, greedy}; }, nb::arg("greedy"))
       .def("add", &add_op, nb::arg("kind"), nb::arg("a"), nb::arg("b"), nb::arg("c"), nb::arg("flag"),
            nb::arg("ids"), nb::arg("values"));
+  nb::class_<Tally>(m, "Tally")
+      .def(nb::init<>())
+      .def(
+          "add",
+          [](Tally& tally, int scope, int32_t token_id, int32_t by) {
+            if (scope != Tally::kRepetition && scope != Tally::kAdditive)
+              throw std::invalid_argument("add: no such scope");
+            tally.add((Tally::Scope)scope, token_id, by);
+          },
+          nb::arg("scope"), nb::arg("token_id"), nb::arg("by"))
+      .def("copy", [](const Tally& tally) { return Tally(tally); })
+      .def("counts", [](const Tally& tally) {
+        nb::dict counts;
+        const auto repetition = tally.listed(Tally::kRepetition), additive = tally.listed(Tally::kAdditive);
+        for (size_t i = 0; i < tally.size(); ++i)
+          counts[nb::int_(repetition.ids[i])] = nb::make_tuple(repetition.values[i], additive.values[i]);
+        return counts;
+      });
+  nb::class_<StandingRows>(m, "StandingRows").def(nb::init<nb::list>(), nb::arg("rows"));
   nb::class_<Sampler>(m, "Sampler")
       .def(
           "__init__",
@@ -137,5 +234,6 @@ void unspool::bind_sampling(nb::module_& m) {
           },
           nb::arg("n_threads"), nb::arg("isa"))
       .def("run", &run, nb::arg("logits").noconvert(), nb::arg("rows"))
+      .def("choose", &choose, nb::arg("logits").noconvert(), nb::arg("rows"), nb::arg("changing"))
       .def_prop_ro("isa", [](const Sampler& sampler) { return std::string(sampler.isa()); });
 }

@@ -95,14 +95,32 @@ class Program:
         self, kind: int, a: float, b: float, c: float, flag: bool, ids: Sequence[int], values: Sequence[float]
     ) -> None: ...
 
-# program, seed, branch, position, tokens of the answer so far, running value; counts of the penalties (ids,
-# repetition, additive), edits of DRY (ids, amounts), banned ids; whether candidates are
-# wanted: none, all, or so many of the first in order at least
+class Tally:
+    """How often each token occurs in what the penalties look at: csrc/sampling/tally.h."""
+
+    def __init__(self) -> None: ...
+    def add(self, scope: int, token_id: int, by: int) -> None:
+        """`scope` is 0 for what repetition looks at, 1 for what frequency and presence do."""
+    def copy(self) -> Tally: ...
+    def counts(self) -> dict[int, tuple[int, int]]:
+        """Both counts of each token of which one is not 0."""
+
+# running value, edits of DRY (ids, amounts), banned ids
+Following: TypeAlias = tuple[float, tuple[I32, F64] | None, I32 | None]
+
+# program, seed, branch, position, tokens of the answer so far, running value; counts of the penalties, edits
+# of DRY, banned ids; whether candidates are wanted: none, all, or so many of the first in order at least
 RowLine: TypeAlias = tuple[
     Program, int, int, int, int, float,
-    tuple[I32, I32, I32] | None, tuple[I32, F64] | None, I32 | None,
+    Tally | None, tuple[I32, F64] | None, I32 | None,
     bool | int,
 ]  # fmt: skip
+
+class StandingRows:
+    """Rows of the same branches, step after step. Their positions are read off their texts."""
+
+    def __init__(self, rows: list[tuple[Program, int, int, int, list[int], Tally | None]]) -> None:
+        """Of each: program, seed, branch, tokens of the prompt, the list that the text grows in, counts."""
 
 # token, observed; ids and logits of the candidates, and the logarithm of their sum, where they are wanted
 RowAnswer: TypeAlias = tuple[int, float | None, None, None] | tuple[int, float | None, Ids, F64, float]
@@ -117,5 +135,13 @@ class Sampler:
         all survivors) of each row, of which only those that want candidates have the last; None for a row
         that is None or has no candidate or a logit that is no number. `logits` (R, V), each row contiguous,
         are written to and put back."""
+    def choose(
+        self,
+        logits: F32,
+        rows: StandingRows,
+        changing: list[tuple[int, float, tuple[I32, F64] | None, I32 | None]],
+    ) -> list[tuple[int, float | None] | None]:
+        """(token, observed) of each row, as `run` says it. `changing` is what is new for rows that have more
+        than a tally: the number of the row, and what `Following` has."""
     @property
     def isa(self) -> str: ...

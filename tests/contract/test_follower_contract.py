@@ -88,7 +88,7 @@ def new_history(params):
 def told_by_history(follower, token_id):
     """Everything that it says, in an order of its own where none is promised."""
     follower.accept(token_id, observed=token_id / 8)
-    counts = sorted(zip(*(array.tolist() for array in follower.penalty_counts()), strict=True))
+    counts = None if follower.tally is None else sorted(follower.tally.counts().items())
     edits = [array.tolist() for array in follower.dry_edits()]
     running = None if follower.running is None else follower.running.value
     return counts, edits, follower.banned_next().tolist(), running, False

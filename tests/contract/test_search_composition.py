@@ -146,7 +146,7 @@ def grammar(monkeypatch):
     for module in (masks, orders, pipeline):
         monkeypatch.setattr(module, "MASKS", both)
     monkeypatch.setattr(masks, "_PARAMETERS", masks._PARAMETERS | {"grammar": "grammar"})
-    monkeypatch.setattr(pipeline, "_FUSED", False)
+    monkeypatch.setattr(pipeline, "IS_FUSED", False)
     orders.stages_for.cache_clear()
     yield
     orders.stages_for.cache_clear()

@@ -23,6 +23,7 @@ from unspool.engine.transcript import StopRules, Transcript
 from unspool.errors import UnspoolError
 from unspool.history import History
 from unspool.kv.table import PageTable
+from unspool.logits.standing import Choice
 from unspool.search.base import Advance
 from unspool.types import (
     Answer,
@@ -106,27 +107,27 @@ def make_moves(
 
 
 def grow(
-    shares: Sequence[Share], choices: Sequence[Chosen | UnspoolError], storage: Storage, now: float
+    shares: Sequence[Share], choices: Sequence[Choice | UnspoolError], storage: Storage, now: float
 ) -> list[Event]:
     """What `holding.record` and `make_moves` come to where each branch, of requests that sample, has fed its
     one token and grows by the one that was chosen."""
     events: list[Event] = []
-    for share, chosen in zip(shares, choices, strict=True):
+    for share, choice in zip(shares, choices, strict=True):
         task, branch = share.task, share.branch
         branch.n_cached = n_cached = branch.n_cached + 1
         if n_cached > branch.n_read:
             branch.n_read = n_cached
-        if isinstance(chosen, UnspoolError):
-            events.append(_end(task, branch, "error", storage, now, error=chosen))
+        if isinstance(choice, UnspoolError):
+            events.append(_end(task, branch, "error", storage, now, error=choice))
         else:
-            token_id = chosen.token_id
+            token_id, observed = choice
             is_last = len(branch.token_ids) + 1 - task.n_prompt == task.n_new_max
             told = None if is_last else branch.transcript.tell(token_id)
             if told is None:
-                events += _extend(task, branch, (chosen,), storage, now)
+                events += _extend(task, branch, (Chosen(token_id, observed),), storage, now)
             else:
                 branch.token_ids.append(token_id)
-                branch.history.accept(token_id, chosen.observed)
+                branch.history.accept(token_id, observed)
                 branch.gaps.accept(now)
                 storage.journal.tokens_decoded += 1
                 events.append(Event(task.request_id, told, (token_id,), branch.branch_id))

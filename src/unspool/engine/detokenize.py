@@ -49,14 +49,16 @@ class Detokenizer:
     def __init__(self) -> None:
         self._decoder = _UTF8(errors="replace")
         self._waits = False  # for the other bytes of a character
-        self._past: list[tuple[bytes, int]] = []  # of each accept, what waited before it
+        self._n_accepted = 0
+        self._waited: list[tuple[int, tuple[bytes, int]]] = []  # which accepts found what waiting, ascending
 
     def accept(self, data: bytes, *, final: bool = False) -> str:
         """The text that the next bytes complete; with `final` also what an incomplete character leaves."""
+        self._n_accepted += 1
         if not self._waits and data.isascii():  # mostly, and the same in fewer steps
-            self._past.append(_NOTHING_WAITS)
             return data.decode()
-        self._past.append(self._decoder.getstate())
+        if self._waits:
+            self._waited.append((self._n_accepted - 1, self._decoder.getstate()))
         text = self._decoder.decode(data, final)
         self._waits = self._decoder.getstate() != _NOTHING_WAITS
         return text
@@ -64,14 +66,20 @@ class Detokenizer:
     def rollback(self, n: int) -> None:
         """Undo the last n accepts."""
         if n:
-            assert n <= len(self._past), f"cannot undo {n} of {len(self._past)} pieces"
-            self._decoder.setstate(self._past[-n])
-            self._waits = self._past[-n] != _NOTHING_WAITS
-            del self._past[-n:]
+            assert n <= self._n_accepted, f"cannot undo {n} of {self._n_accepted} pieces"
+            self._n_accepted -= n
+            state = _NOTHING_WAITS
+            while self._waited and self._waited[-1][0] >= self._n_accepted:
+                at, waiting = self._waited.pop()
+                if at == self._n_accepted:
+                    state = waiting
+            self._decoder.setstate(state)
+            self._waits = state != _NOTHING_WAITS
 
     def fork(self) -> Detokenizer:
         copy = Detokenizer()
         copy._decoder.setstate(self._decoder.getstate())
         copy._waits = self._waits
-        copy._past = self._past.copy()
+        copy._n_accepted = self._n_accepted
+        copy._waited = self._waited.copy()
         return copy

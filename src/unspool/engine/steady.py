@@ -15,7 +15,7 @@ from unspool.engine.plan import build_plan
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.task import Branch
-from unspool.logits import pipeline
+from unspool.logits.standing import StandingRows
 from unspool.types import Event
 
 
@@ -28,7 +28,8 @@ class Steady:
         self._storage = storage
         self._n_vocab = n_vocab
         self._branches = [share.branch for share in shares]
-        self._rows = [row for share in shares for row in share.task.rows(share.branch)]
+        rows = [row for share in shares for row in share.task.rows(share.branch)]
+        self._rows = StandingRows(rows, storage.runner.sampler)
         self._plan = build_plan(shares)
         self.is_over = False  # whether a branch has ended, so that they are others that go on
 
@@ -72,9 +73,9 @@ class Steady:
         if self._n_vocab < logits.shape[1]:
             logits = logits[:, : self._n_vocab]
         storage.journal.lap()
-        chosen = pipeline.choose_tokens(logits, self._rows, storage.runner.sampler)
+        choices = self._rows.choose(logits)
         now = storage.journal.lap()
-        events = commit.grow(self.shares, chosen, storage, now)
+        events = commit.grow(self.shares, choices, storage, now)
         self.is_over = any(event.finish_reason is not None for event in events)
         return events
 

@@ -8,8 +8,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from unspool import _native
 from unspool.history.bad_words import BadWordEnds
-from unspool.history.counts import I32, NO_COUNTS, PenaltyCounts, TokenCounts
+from unspool.history.counts import TokenCounts
 from unspool.history.dry import Repeats
 from unspool.history.ngrams import NgramIndex
 from unspool.history.running import Running
@@ -17,6 +18,7 @@ from unspool.params import DecodingParams
 from unspool.rules import Rules
 
 F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
 
 _NO_IDS: I32 = np.empty(0, np.int32)
 _NO_EDITS: tuple[I32, F64] = (_NO_IDS, np.empty(0))
@@ -48,9 +50,11 @@ class History:
         is_kept = self._followers or self._bad_words is not None
         self._token_ids = list(prompt_ids) if is_kept else None
 
-    def penalty_counts(self) -> PenaltyCounts:
-        """What repetition, frequency and presence count: distinct tokens, and how often they occurred."""
-        return NO_COUNTS if self._counts is None else self._counts.counts()
+    @property
+    def tally(self) -> _native.Tally | None:
+        """How often tokens occur in what repetition, frequency and presence look at; None when all are off.
+        It is the same one as long as the history lives."""
+        return None if self._counts is None else self._counts.tally
 
     def dry_edits(self) -> tuple[I32, F64]:
         """Token ids (n,), ascending, and what DRY takes off the logit of each (n,)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
@@ -116,6 +116,11 @@ class Compiled(NamedTuple):
     program: _native.Program
     asks: frozenset[str]  # kinds that need what the row's history knows
 
+    @property
+    def changes(self) -> bool:
+        """Whether a line has more in it that changes than a tally."""
+        return not self.asks <= _COUNTED
+
 
 # By the identity of parameters and rules, which an entry keeps alive: hashing sixty fields for every row of
 # every step would cost more than the pass itself.
@@ -177,22 +182,25 @@ def answers(
 
 def _line(row: Row) -> _native.RowLine:
     known, n_tokens = compiled(row.params, row.rules), len(row.token_ids)
-    counts = dry = banned = None
+    tally = dry = banned = None
     running = 0.0
     if known.asks:
-        history, asks = row.history or _history_of(row), known.asks
-        if not asks.isdisjoint(_COUNTED):
-            counts = history.penalty_counts()
-        if "dry" in asks:
-            dry = history.dry_edits()
-        if "ban_next" in asks:
-            banned = history.banned_next()
-        if history.running is not None:
-            running = history.running.value
+        history = row.history or _history_of(row)
+        tally = history.tally
+        running, dry, banned = following(history, known.asks)
     return (
         known.program, row.seed, row.branch, n_tokens, n_tokens - row.n_prompt, running,
-        counts, dry, banned, row.wants_candidates and (row.n_candidates or True),
+        tally, dry, banned, row.wants_candidates and (row.n_candidates or True),
     )  # fmt: skip
+
+
+def following(history: History, asks: Set[str]) -> _native.Following:
+    """What a text's next token adds to a line, beside its tally."""
+    return (
+        0.0 if history.running is None else history.running.value,
+        history.dry_edits() if "dry" in asks else None,
+        history.banned_next() if "ban_next" in asks else None,
+    )
 
 
 def _history_of(row: Row) -> History:

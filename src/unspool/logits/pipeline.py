@@ -18,7 +18,7 @@ from unspool.logits.orders import OBSERVERS, stages_for
 from unspool.logits.stage import Logits, Named
 from unspool.types import F32, Candidates, Chosen, Processed, Row
 
-_FUSED: Final = os.environ.get("UNSPOOL_FUSED") != "0"
+IS_FUSED: Final = os.environ.get("UNSPOOL_FUSED") != "0"
 
 
 def process(
@@ -29,7 +29,7 @@ def process(
     Rows take the fused pass, on the threads of `sampler` where one is given; what it leaves to the stages, an
     error above all, they say. UNSPOOL_FUSED=0 in the environment gives every row to the stages, to compare.
     """
-    if not _FUSED:
+    if not IS_FUSED:
         return process_by_stages(logits, rows)
     results: list[Processed | UnspoolError] = []
     for i, done in enumerate(fused.process(logits, rows, own=sampler)):
@@ -38,25 +38,6 @@ def process(
         else:
             results.append(done)
     return results
-
-
-def choose_tokens(
-    logits: F32, rows: Sequence[Row], sampler: _native.Sampler | None = None
-) -> list[Chosen | UnspoolError]:
-    """`process` for rows that want no candidates: the tokens alone, which is less to make of many rows."""
-    if not _FUSED:
-        return [_chosen(made) for made in process_by_stages(logits, rows)]
-    choices: list[Chosen | UnspoolError] = []
-    for i, answer in enumerate(fused.answers(logits, rows, own=sampler)):
-        if answer is None:
-            choices += map(_chosen, process_by_stages(logits[i : i + 1], rows[i : i + 1]))
-        else:
-            choices.append(Chosen(answer[0], answer[1]))
-    return choices
-
-
-def _chosen(made: Processed | UnspoolError) -> Chosen | UnspoolError:
-    return made.chosen if isinstance(made, Processed) else made
 
 
 def process_by_stages(logits: F32, rows: Sequence[Row]) -> list[Processed | UnspoolError]:

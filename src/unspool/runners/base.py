@@ -51,7 +51,8 @@ class Runner(Protocol):
         ...
 
     def forward(self, plan: Plan) -> F32:
-        """Run the plan's rows, write their K and V, return logits (W, V) float32 in plan.logits_rows order.
+        """Run the plan's rows, write their K and V, return logits (W, V) float32 in plan.logits_rows order:
+        contiguous rows that are the caller's to write to.
 
         A row's logits depend on its own sequence alone, bit for bit: not on the other sequences,
         the chunking of the prompt, or the number of threads.

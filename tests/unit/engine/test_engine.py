@@ -12,6 +12,7 @@ from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.errors import BadRequest, CapacityError, ContextOverflow
 from unspool.logits import pipeline
+from unspool.logits.standing import StandingRows
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
 from unspool.search.sample import Sample
@@ -250,7 +251,7 @@ class SampleThatFailsOnce(Sample):
         return super().advance(state, rows, processed)
 
 
-@pytest.mark.parametrize("where", ["forward", "process", "choose_tokens", "advance"])
+@pytest.mark.parametrize("where", ["forward", "process", "choose", "advance"])
 def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
     engine = make_engine()
     prompts = ([1, 2], [3, 4, 5])
@@ -262,8 +263,11 @@ def test_a_step_that_fails_leaves_the_requests_as_they_were(where, monkeypatch):
         told[event.request_id].hear(event)
     if where == "forward":
         engine.runner.forward = FailsOnce(engine.runner.forward)
-    elif where != "advance":
-        monkeypatch.setattr(pipeline, where, FailsOnce(getattr(pipeline, where)))
+    elif where == "process":
+        monkeypatch.setattr(pipeline, where, FailsOnce(pipeline.process))
+    elif where == "choose":
+        fails_once = FailsOnce(StandingRows.choose)
+        monkeypatch.setattr(StandingRows, where, lambda *arguments: fails_once(*arguments))
     # or that of the second request fails, when the first has decided already
     with pytest.raises(ZeroDivisionError):
         engine.step()

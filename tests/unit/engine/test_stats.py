@@ -11,6 +11,7 @@ from toy_engine import LETTERS, Told, drain, make_engine
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.logits import pipeline
+from unspool.logits.standing import StandingRows
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
 from unspool.types import InterToken, Request
@@ -24,8 +25,8 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now_s = 100.0
-        for name in ("process", "choose_tokens"):
-            monkeypatch.setattr(pipeline, name, self.slowed(getattr(pipeline, name)))
+        for where, name in ((pipeline, "process"), (StandingRows, "choose")):
+            monkeypatch.setattr(where, name, self.slowed(getattr(where, name)))
 
     def __call__(self):
         return self.now_s

@@ -58,7 +58,7 @@ def states(engine):
             branch.n_read,
             branch.table.pages.tolist(),
             list(branch.transcript.token_ids),
-            [part.tolist() for part in branch.history.penalty_counts()],
+            None if branch.history.tally is None else branch.history.tally.counts(),
             None if branch.history.running is None else branch.history.running.value,
         )
         for task in engine._tasks.values()

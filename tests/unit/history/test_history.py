@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unspool import _native
 from unspool.history import History
 from unspool.history.dry import amount_of, equal_before, equal_before_each
 from unspool.history.occurrences import Occurrences
@@ -54,10 +55,9 @@ def row_of(params, rules, prompt, output):
 
 def said(history):
     """Counts by token of both kinds, edits, bans."""
-    ids, repetition, additive = (array.tolist() for array in history.penalty_counts())
-    assert len(set(ids)) == len(ids)
-    assert all(r + a > 0 for r, a in zip(repetition, additive, strict=True)), "a token that does not occur"
-    counts = [{i: n for i, n in zip(ids, column, strict=True) if n} for column in (repetition, additive)]
+    tally = {} if history.tally is None else history.tally.counts()
+    assert all(repetition + additive > 0 for repetition, additive in tally.values()), "does not occur"
+    counts = [{i: both[scope] for i, both in tally.items() if both[scope]} for scope in (0, 1)]
     edited, amounts = history.dry_edits()
     banned = history.banned_next()
     assert [array.dtype for array in (edited, amounts, banned)] == [np.int32, np.float64, np.int32]
@@ -129,12 +129,19 @@ def test_a_prompt_of_many_distinct_tokens_is_counted_whole():
     assert said(History(params, Rules(), prompt))[:2] == (expected, expected)
 
 
-def test_the_views_of_the_counts_are_columns_without_copies():
-    ids, repetition, additive = History(
-        DecodingParams(repetition_penalty=2), Rules(), [3, 1, 3]
-    ).penalty_counts()
-    assert all(array.flags.c_contiguous and array.base is not None for array in (ids, repetition, additive))
-    assert [array.dtype for array in (ids, repetition, additive)] == [np.int32] * 3
+def test_a_history_keeps_its_tally_and_a_fork_has_its_own():
+    history = History(DecodingParams(repetition_penalty=2), Rules(), [3, 1, 3])
+    tally = history.tally
+    fork = history.fork()
+    history.accept(4)
+    assert history.tally is tally
+    assert tally.counts() == {3: (2, 0), 1: (1, 0), 4: (1, 0)}
+    assert fork.tally.counts() == {3: (2, 0), 1: (1, 0)}
+
+
+def test_a_tally_has_two_scopes():
+    with pytest.raises(ValueError, match="no such scope"):
+        _native.Tally().add(2, 1, 1)
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=40))

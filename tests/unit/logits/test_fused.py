@@ -130,7 +130,7 @@ def test_the_models_logits_are_as_before_afterwards():
 def test_the_stages_can_be_asked_for_instead(monkeypatch):
     z, rows = model_like(500, n_rows=2), [row(top_k=4), row(temperature=0)]
     fast = process(z, rows)
-    monkeypatch.setattr(pipeline, "_FUSED", False)
+    monkeypatch.setattr(pipeline, "IS_FUSED", False)
     monkeypatch.setattr(fused, "process", None)
     assert [p.chosen for p in process(z, rows)] == [p.chosen for p in fast]
 
