@@ -26,7 +26,9 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   quantized_.resize(network.registers.size());
   cos_.resize(network.ropes.size());
   sin_.resize(network.ropes.size());
-  next_.reset(new std::atomic<int>[network.instructions.size() * pool.size()]);
+  make_stages();
+  next_.reset(new std::atomic<int>[stages_.size() * pool.size()]);
+  done_.reset(new std::atomic<int>[stages_.size()]);
   ahead_.reset(new Ahead[pool.size()]);
   kv_ahead_.reset(new KvAhead[pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
@@ -36,6 +38,34 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
       block_rows_ = block_rows_ ? std::min(block_rows_, rows) : rows;
     }
   scratch_ = Memory(attention_scratch(kv.head_padded) * sizeof(float) * pool.size());
+}
+
+// Consecutive row-wise instructions are one stage: what a row needs of them is its own.
+void Forward::make_stages() {
+  bool open = false;  // the last stage takes more row-wise work
+  for (size_t i = 0; i < network_.instructions.size(); ++i) {
+    const Instruction& op = network_.instructions[i];
+    if (op.kind == OpKind::kLinear) {
+      stages_.push_back({Stage::kTiles, i, {}});
+      open = false;
+      continue;
+    }
+    if (!open || op.waits_before) stages_.push_back({Stage::kRows, i, {}});
+    open = true;
+    if (op.kind != OpKind::kAttention) {
+      stages_.back().work.push_back({i, RowPart::kWhole});
+      continue;
+    }
+    stages_.back().work.push_back({i, RowPart::kStore});
+    stages_.push_back({Stage::kItems, i, {}});
+    stages_.push_back({Stage::kRows, i, {{i, RowPart::kMerge}}});
+  }
+}
+
+int Forward::units(const Stage& stage) const {
+  const Instruction& op = network_.instructions[stage.index];
+  if (stage.kind == Stage::kTiles) return row_count(op) == 0 ? 0 : op.n_tiles;
+  return stage.kind == Stage::kItems ? items(op) : row_count(op);
 }
 
 // Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
@@ -64,8 +94,15 @@ void Forward::prepare(const Plan& p) {
     for (int row = p.seq_start[s]; row < p.seq_start[s + 1]; ++row)
       positions_[row] = p.n_past[s] + row - p.seq_start[s];
   deal(p);
-  const size_t n_counters = network_.instructions.size() * pool_.size();
-  for (size_t i = 0; i < n_counters; ++i) next_[i].store(0, std::memory_order_relaxed);
+  int ended = progress_.value();
+  for (Stage& stage : stages_) {
+    stage.n_units = units(stage);
+    stage.ended_before = ended;
+    // Of those without units nobody tells that they ended. Unsigned, for the count goes round.
+    ended = (int)((unsigned)ended + (stage.n_units > 0));
+  }
+  for (size_t i = 0; i < stages_.size() * pool_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < stages_.size(); ++i) done_[i].store(0, std::memory_order_relaxed);
 }
 
 Rows Forward::rows(int reg) const {
@@ -85,31 +122,85 @@ void Forward::range(int n, int thread, int* first, int* last) const {
   *last = (int)((int64_t)n * (thread + 1) / pool_.size());
 }
 
+static int64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 void Forward::run(const Plan& plan, float* logits) {
   check_.check(plan);
   if (plan.n_rows == 0) return;
   plan_ = &plan;
   logits_ = logits;
   prepare(plan);
+  const int64_t began = times_.empty() ? 0 : now_ns();
+  std::fill(times_.begin(), times_.end(), Times());
   pool_.run([](void* self, int thread) { static_cast<Forward*>(self)->walk(thread); }, this);
+  fill_times(began);
   if (pad_logits_)
     for (int w = 0; w < plan.n_wanted; ++w)
       memcpy(logits + (size_t)w * network_.vocab_size, rows(kLogits).row(w),
              network_.vocab_size * sizeof(float));
 }
 
+// Stage by stage, each begun when all the work before it is done: not when all threads have come so far, for
+// one of them may have lost its core. The others then do what it has not begun.
 void Forward::walk(int thread) {
-  int first, last;
-  range(plan_->n_rows, thread, &first, &last);
   kv_ahead_[thread].index = network_.instructions.size();
-  fill_rope_tables(first, last);
-  for (size_t i = 0; i < network_.instructions.size(); ++i) {
-    note(i, thread, &Times::ready);
-    if (network_.instructions[i].barrier_before) meet(thread);
-    note(i, thread, &Times::began);
-    execute(i, thread);
-    note(i, thread, &Times::ended);
+  Ahead& ahead = ahead_[thread];
+  const auto bite = [&ahead] { ahead.bite(); };
+  int end = progress_.value();
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    const Stage& stage = stages_[s];
+    if (stage.n_units == 0) continue;
+    end = (int)((unsigned)stage.ended_before + 1);
+    if (!Signal::before(progress_.value(), end)) continue;  // it has ended without this thread
+    note_first(stage.index, thread, &Times::ready);
+    progress_.wait_for(stage.ended_before, Pool::kSpins, bite);
+    note_first(stage.index, thread, &Times::began);
+    const int n_done = work_on(stage, s, thread);
+    // Hands on what this thread wrote; who finds all units done hands on what all wrote.
+    if (n_done > 0 && done_[s].fetch_add(n_done, std::memory_order_acq_rel) + n_done == stage.n_units)
+      progress_.raise();
   }
+  progress_.wait_for(end, Pool::kSpins, bite);
+}
+
+// How many units this thread has done.
+int Forward::work_on(const Stage& stage, size_t number, int thread) {
+  if (stage.kind == Stage::kRows) return row_work(stage, number, thread);
+  const int n_done =
+      stage.kind == Stage::kTiles ? linear(stage, number, thread) : attend(stage, number, thread);
+  note(stage.index, thread, &Times::ended);
+  return n_done;
+}
+
+// Every thread takes rows of its own to begin with, and then those that others have not begun.
+int Forward::row_work(const Stage& stage, size_t number, int thread) {
+  int n_done = 0;
+  for (int i = 0; i < pool_.size(); ++i) {
+    const int owner = (thread + i) % pool_.size();
+    int first, last, begin, end;
+    range(stage.n_units, owner, &first, &last);
+    if (!take(counter(number, owner), last - first, last - first, &begin, &end)) continue;
+    if (number == 0) fill_rope_tables(first, last);
+    for (const RowWork& work : stage.work) {
+      note_first(work.index, thread, &Times::ready);
+      note_first(work.index, thread, &Times::began);
+      work_on_rows(work, first, last);
+      note(work.index, thread, &Times::ended);
+    }
+    n_done += last - first;
+  }
+  return n_done;
+}
+
+void Forward::work_on_rows(const RowWork& work, int first, int last) {
+  const Instruction& op = network_.instructions[work.index];
+  if (work.part == RowPart::kStore) return store_rows(op, first, last);
+  if (work.part == RowPart::kMerge) return merge_rows(op, first, last);
+  if (op.kind == OpKind::kSelect) return select(op, first, last);
+  for (int row = first; row < last; ++row) row_op(op, row);
 }
 
 void Forward::note_times(bool on) {
@@ -117,37 +208,38 @@ void Forward::note_times(bool on) {
 }
 
 void Forward::note(size_t index, int thread, int64_t Times::* moment) {
-  if (times_.empty()) return;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  times_[thread * network_.instructions.size() + index].*moment =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  if (!times_.empty()) times_[thread * network_.instructions.size() + index].*moment = now_ns();
 }
 
-void Forward::execute(size_t index, int thread) {
-  const Instruction& op = network_.instructions[index];
-  int first, last;
-  range(row_count(op), thread, &first, &last);
-  switch (op.kind) {
-    case OpKind::kLinear:
-      return linear(op, index, thread);
-    case OpKind::kAttention:
-      return attention(op, index, thread);
-    case OpKind::kSelect:
-      return select(op, first, last);
-    default:
-      for (int row = first; row < last; ++row) row_op(op, row);
+void Forward::note_first(size_t index, int thread, int64_t Times::* moment) {
+  if (!times_.empty() && times_[thread * network_.instructions.size() + index].*moment == 0)
+    note(index, thread, moment);
+}
+
+// What a thread had no part in took it no time, and nothing began before what came before it ended.
+void Forward::fill_times(int64_t began) {
+  const size_t n = network_.instructions.size();
+  int64_t last = began;
+  for (size_t i = 0; i < times_.size(); ++i) {
+    if (i % n == 0) last = began;
+    Times& times = times_[i];
+    times.ready = std::max(times.ready, last);
+    times.began = std::max(times.began, times.ready);
+    times.ended = last = std::max(times.ended, times.began);
   }
 }
 
 // Every thread walks a range of tiles of its own, in order, so that its prefetches run ahead into its own
 // work, and then helps the others with what is left of theirs.
-void Forward::linear(const Instruction& op, size_t index, int thread) {
-  if (row_count(op) == 0) return;
+int Forward::linear(const Stage& stage, size_t number, int thread) {
+  const Instruction& op = network_.instructions[stage.index];
   const int n_threads = pool_.size();
   // Few rows leave memory idle at times: K and V of the next attention come in between tiles.
-  const bool fetch = row_count(op) <= Acts::kBlock && look_at_kv(network_.next_attention[index], thread);
+  const bool fetch =
+      row_count(op) <= Acts::kBlock && look_at_kv(network_.next_attention[stage.index], thread);
   const int tiles_at_once = op.gated == kNone ? 2 : 1;  // or one of gate and one of up
   const int stride = fetch ? tiles_at_once * Acts::kBlock / row_count(op) : op.n_tiles;
+  int n_done = 0;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
     int first, last;
@@ -155,13 +247,16 @@ void Forward::linear(const Instruction& op, size_t index, int thread) {
     // Many rows pass over each part from far, so it had better not be small.
     const int least = row_count(op) > Acts::kBlock ? std::max(1, (last - first) / 8) : 1;
     int begin, end;
-    while (take(counter(index, owner), last - first, least, &begin, &end))
+    while (take(counter(number, owner), last - first, least, &begin, &end)) {
       for (int t = begin; t < end; t += stride) {
         tiles(op, first + t, first + std::min(t + stride, end));
         if (fetch) bite_kv(thread);
       }
+      n_done += end - begin;
+    }
   }
-  look_ahead(network_.next_linear[index], thread);
+  look_ahead(network_.next_linear[stage.index], thread);
+  return n_done;
 }
 
 // Takes a part of what is left of n units of work, `least` or more: large parts first, so that all threads
@@ -220,11 +315,6 @@ void Forward::look_ahead(size_t index, int thread) {
     if (op.gated == kNone) offset += w.n_tiles;
     if (first < last) ahead.add(w.tile(first), (size_t)(last - first) * w.tile_bytes);
   }
-}
-
-void Forward::meet(int thread) {
-  Ahead& ahead = ahead_[thread];
-  pool_.barrier([&ahead] { ahead.bite(); });
 }
 
 void Forward::select(const Instruction& op, int first, int last) {

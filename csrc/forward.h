@@ -63,17 +63,39 @@ class Forward {
     size_t left;             // bytes that may still be asked for
   };
 
+  // Row-wise work of an instruction. Attention has two kinds of it, before and after its items.
+  enum class RowPart : uint8_t { kWhole, kStore, kMerge };
+  struct RowWork {
+    size_t index;
+    RowPart part;
+  };
+
+  // Work that needs nothing but what earlier stages made, in units that any thread may take: rows of
+  // consecutive row-wise instructions, tiles of a linear one, items of an attention.
+  struct Stage {
+    enum Kind { kRows, kTiles, kItems } kind;
+    size_t index;               // instruction, the first one of rows
+    std::vector<RowWork> work;  // on rows
+    int n_units = 0;            // of this pass
+    int ended_before = 0;       // progress_ when it may begin
+  };
+
+  void make_stages();
   void prepare(const Plan& plan);
   void walk(int thread);
-  void execute(size_t index, int thread);
+  int units(const Stage& stage) const;
+  int work_on(const Stage& stage, size_t number, int thread);
   void note(size_t index, int thread, int64_t Times::* moment);
-  void linear(const Instruction& op, size_t index, int thread);
+  void note_first(size_t index, int thread, int64_t Times::* moment);
+  void fill_times(int64_t began);
+  int row_work(const Stage& stage, size_t number, int thread);
+  void work_on_rows(const RowWork& work, int first, int last);
+  int linear(const Stage& stage, size_t number, int thread);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
   void tiles(const Instruction& op, int begin, int end);
   void product(const Instruction& op, const Part& part, int first, int last);
   void gate_columns(const Instruction& op, int begin, int end);
   void look_ahead(size_t index, int thread);
-  void meet(int thread);  // a barrier
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
   // attention: how a plan is dealt out
@@ -83,7 +105,9 @@ class Forward {
   void make_partial(int row, int n_segments);
   int items(const Instruction& op) const;  // of attention: (unit, kv head, chunk of its heads)
   float* partial(const Instruction& op, int row, int head) const;
-  void attention(const Instruction& op, size_t index, int thread);
+  void store_rows(const Instruction& op, int first, int last);
+  int attend(const Stage& stage, size_t number, int thread);
+  void merge_rows(const Instruction& op, int first, int last);
   void attend_item(const Instruction& op, int item, float* scratch);
   bool look_at_kv(size_t index, int thread);
   void bite_kv(int thread);  // asks for the next few lines
@@ -120,12 +144,14 @@ class Forward {
   int n_partial_ = 0;
   Memory partial_;  // n_partial_ times the most heads, partial_floats each
   Memory scratch_;  // attention_scratch for each thread
-  // Work done of each instruction's ranges; those of one thread lie together.
-  std::atomic<int>& counter(size_t index, int thread) {
-    return next_[thread * network_.instructions.size() + index];
-  }
+  std::vector<Stage> stages_;
+  // Units taken of the ranges that a stage is cut into, one for each thread to begin with; those of one
+  // thread lie together.
+  std::atomic<int>& counter(size_t stage, int thread) { return next_[thread * stages_.size() + stage]; }
   std::unique_ptr<std::atomic<int>[]> next_;
-  std::unique_ptr<Ahead[]> ahead_;  // (threads,)
+  std::unique_ptr<std::atomic<int>[]> done_;  // units of each stage that are done
+  Signal progress_;                           // raised once for each stage that ends
+  std::unique_ptr<Ahead[]> ahead_;            // (threads,)
   std::unique_ptr<KvAhead[]> kv_ahead_;
   std::vector<Times> times_;  // empty: nothing is noted
 };

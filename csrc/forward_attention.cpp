@@ -68,9 +68,7 @@ void Forward::deal_sequence(const Plan& p, int sequence, double most) {
   }
 }
 
-void Forward::attention(const Instruction& op, size_t index, int thread) {
-  int first, last;
-  range(plan_->n_rows, thread, &first, &last);
+void Forward::store_rows(const Instruction& op, int first, int last) {
   const Rows k = rows(op.y), v = rows(op.z);
   size_t sequence = 0;
   for (int row = first; row < last; ++row) {
@@ -83,18 +81,25 @@ void Forward::attention(const Instruction& op, size_t index, int thread) {
                         kv_.head(op.layer, 1, h) + page * kv_.page_values, position % kv_.page_size,
                         op.shape);
   }
-  meet(thread);
+}
+
+// First the thread's own items, whose K and V it has fetched, then what is left of the others'.
+int Forward::attend(const Stage& stage, size_t number, int thread) {
+  const Instruction& op = network_.instructions[stage.index];
   float* scratch = scratch_.as<float>() + attention_scratch(kv_.head_padded) * thread;
-  // First the thread's own items, whose K and V it has fetched, then what is left of the others'.
+  int n_done = 0;
   for (int i = 0; i < pool_.size(); ++i) {
     const int owner = (thread + i) % pool_.size();
     int begin, end;
-    range(items(op), owner, &begin, &end);
-    std::atomic<int>& next = counter(index, owner);
-    for (int item; (item = begin + next.fetch_add(1, std::memory_order_relaxed)) < end;)
+    range(stage.n_units, owner, &begin, &end);
+    std::atomic<int>& next = counter(number, owner);
+    for (int item; (item = begin + next.fetch_add(1, std::memory_order_relaxed)) < end; ++n_done)
       attend_item(op, item, scratch);
   }
-  meet(thread);
+  return n_done;
+}
+
+void Forward::merge_rows(const Instruction& op, int first, int last) {
   const Rows out = rows(op.out);
   for (int row = first; row < last; ++row) {
     for (int h = 0; partial_at_[row] != kNone && h < op.n_heads; ++h)

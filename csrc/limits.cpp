@@ -17,13 +17,13 @@ static double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The shortest time of `pool.run(work, &job)`.
+// The shortest time of `pool.run_all(work, &job)`.
 template <class Job>
 static double best_seconds(Pool& pool, void (*work)(void*, int), Job& job) {
   double best = 1e30;
   for (int i = 0; i < kTries; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    pool.run(work, &job);
+    pool.run_all(work, &job);
     best = std::min(best, seconds_since(start));
   }
   return best;

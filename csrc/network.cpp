@@ -37,8 +37,7 @@ bool writes(const Instruction& op, int reg) {
   return false;
 }
 
-// Each thread computes the same rows of consecutive row-wise instructions, so these need no barrier
-// between them.
+// Consecutive row-wise instructions run one after the other for the same rows, and nobody waits between them.
 bool row_wise(OpKind kind) {
   return kind != OpKind::kLinear && kind != OpKind::kSoftCap && kind != OpKind::kSelect;
 }
@@ -118,7 +117,7 @@ void Network::finish() {
   }
   bool previous_row_wise = false;
   for (auto& op : instructions) {
-    op.barrier_before = !(previous_row_wise && row_wise(op.kind));
+    op.waits_before = !(previous_row_wise && row_wise(op.kind));
     // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
     previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
     if (op.kind != OpKind::kLinear) continue;

@@ -45,11 +45,11 @@ struct Instruction {
   int table = kNone;                                 // rope
   bool interleaved = false;                          // rope
   Gate gate = Gate::kSilu;
-  int gated = kNone;            // linear of two parts, gate and up: what they make is left here, too
-  bool gated_before = false;    // gated: done already, by the linear instruction before it
-  bool quantize = false;        // leave the 8-bit form of `out` beside it
-  bool selected = false;        // runs over the W wanted rows, not over all R
-  bool barrier_before = false;  // reads what other threads wrote
+  int gated = kNone;          // linear of two parts, gate and up: what they make is left here, too
+  bool gated_before = false;  // gated: done already, by the linear instruction before it
+  bool quantize = false;      // leave the 8-bit form of `out` beside it
+  bool selected = false;      // runs over the W wanted rows, not over all R
+  bool waits_before = false;  // for all before it: a row reads more than the same row of that
   std::vector<Part> parts;
   int n_tiles = 0;  // of all parts; of one where they are gated, which are computed in pairs
   AttentionShape shape = {};

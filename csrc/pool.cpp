@@ -82,6 +82,7 @@ void Pool::start() {
 
 void Pool::stop() {
   work_ = nullptr;
+  door_.store(kOpen);
   rounds_.raise();
   for (auto& thread : threads_) thread.join();
   threads_.clear();
@@ -91,27 +92,53 @@ void Pool::stop() {
 void Pool::leave_behind() {
   new std::vector<std::thread>(std::move(threads_));
   threads_.clear();
-  arrived_.store(0);
+  door_.store(0);
 }
 
-void Pool::run(void (*work)(void*, int), void* context) {
+void Pool::round(void (*work)(void*, int), void* context, bool with_all) {
+  if (n_threads_ == 1) return work(context, 0);
   if (process_ != this_process()) {
     leave_behind();
     start();
   }
   work_ = work;
   context_ = context;
+  n_left_.store(0, std::memory_order_relaxed);
+  door_.store(kOpen);  // nobody is inside
   rounds_.raise();
   work(context, 0);
-  barrier(pause);
+  const auto wait_until = [this](auto&& is_so) {
+    for (int seen = left_.value(); !is_so(); seen = left_.value()) left_.wait_past(seen, kSpins, pause);
+  };
+  if (with_all) wait_until([this] { return n_left_.load() == n_threads_ - 1; });
+  door_.fetch_and(~kOpen);
+  wait_until([this] { return door_.load() == 0; });
+}
+
+bool Pool::enter() {
+  int door = door_.load();
+  do {
+    if (!(door & kOpen)) return false;
+  } while (!door_.compare_exchange_weak(door, door + 1));
+  return true;
+}
+
+void Pool::leave() {
+  n_left_.fetch_add(1);
+  door_.fetch_sub(1);
+  left_.raise();
 }
 
 void Pool::serve(int thread, int seen) {
-  for (;; ++seen) {
+  for (;;) {
     rounds_.wait_past(seen, kRoundSpins, pause);
+    seen = rounds_.value();
+    if (!enter()) continue;  // came too late
+    // Of this round or a later one: no other begins while a thread is inside.
+    seen = rounds_.value();
     if (!work_) return;
     work_(context_, thread);
-    barrier(pause);
+    leave();
   }
 }
 

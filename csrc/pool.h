@@ -1,4 +1,4 @@
-// A fixed pool of threads that walk one function together, with barriers inside it.
+// A fixed pool of threads that come to work together when there is some, and sleep in between.
 #pragma once
 #include <atomic>
 #include <thread>
@@ -23,6 +23,14 @@ class Signal {
     sleep_past(seen);
   }
 
+  // Until the value is `least` or one that is counted later.
+  template <class Idle>
+  void wait_for(int least, int spins, Idle&& idle) {
+    for (int now = value(); before(now, least); now = value()) wait_past(now, spins, idle);
+  }
+
+  static bool before(int a, int b) { return (int)((unsigned)a - (unsigned)b) < 0; }
+
  private:
   void sleep_past(int seen);
 
@@ -30,8 +38,13 @@ class Signal {
   std::atomic<int> sleepers_{0};
 };
 
+// Who has lost its core to another process must hold nobody up but with what it had begun: a round of work
+// ends when the work is done, and a thread that comes later finds the door closed.
 class Pool {
  public:
+  // A wait inside a round: the others are some microseconds away, unless they lost their core.
+  static constexpr int kSpins = 2000;
+
   explicit Pool(int n_threads);  // throws std::system_error when the system gives no more threads
   ~Pool();
   Pool(const Pool&) = delete;
@@ -39,41 +52,37 @@ class Pool {
 
   int size() const { return n_threads_; }
 
-  // Runs work(context, thread) on every thread, the caller being thread 0; returns when all are done.
+  // Runs work(context, thread) on the caller, as thread 0, and on each other thread that comes before the
+  // caller is through; returns when all who came have left. So work is to be shared by claims on what is left
+  // of it, and the caller's call must end only when all of it is done.
   // A forked child has none of its parent's threads and starts its own here.
-  void run(void (*work)(void*, int), void* context);
+  void run(void (*work)(void*, int), void* context) { round(work, context, false); }
 
-  // Called by every thread inside run: nobody passes before all have arrived. Who waits calls idle().
-  template <class Idle>
-  void barrier(Idle&& idle) {
-    if (n_threads_ == 1) return;
-    const int phase = phases_.value();
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) == n_threads_ - 1) {
-      arrived_.store(0, std::memory_order_relaxed);
-      phases_.raise();
-    } else {
-      phases_.wait_past(phase, kBarrierSpins, idle);
-    }
-  }
+  // The same with every thread: the caller waits for those that have not come yet.
+  void run_all(void (*work)(void*, int), void* context) { round(work, context, true); }
 
  private:
-  // At a barrier the others are some microseconds away, unless they lost their core.
-  static constexpr int kBarrierSpins = 2000;
+  // The door of a round: how many other threads are inside, and whether more may enter.
+  static constexpr int kOpen = 1 << 30;
 
   void start();
   void stop();
   void leave_behind();
+  void round(void (*work)(void*, int), void* context, bool with_all);
+  bool enter();
+  void leave();
   void serve(int thread, int seen);
 
   const int n_threads_;
   std::vector<std::thread> threads_;
   long process_ = 0;                    // whose threads they are
-  void (*work_)(void*, int) = nullptr;  // null: stop
+  void (*work_)(void*, int) = nullptr;  // of the round; read by who is inside. Null: stop
   void* context_ = nullptr;
 
-  alignas(64) Signal rounds_;                // raised once per run
-  alignas(64) std::atomic<int> arrived_{0};  // threads waiting at the barrier
-  alignas(64) Signal phases_;                // raised once per barrier
+  alignas(64) Signal rounds_;  // raised once per round
+  alignas(64) std::atomic<int> door_{0};
+  alignas(64) Signal left_;  // raised by each thread that leaves a round
+  std::atomic<int> n_left_{0};
 };
 
 }  // namespace unspool
