@@ -15,6 +15,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"unspool {__version__}")
         return 0
     try:
+        if given[:1] == ["run"]:
+            from unspool.cli import plain
+
+            if (understood := plain.read(given[1:])) is not None:
+                return plain.run(understood)
         from unspool.cli.app import run_command
     except KeyboardInterrupt:  # so early that nothing has begun
         return 130

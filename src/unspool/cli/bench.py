@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unspool.cli.options import Model, Threads, count, whole
+from unspool.cli.amounts import count, whole
+from unspool.cli.options import Model, Threads
 from unspool.cli.table import print_table
 from unspool.models.catalogue import DEFAULT_MODEL
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from unspool.cli import options
+from unspool.cli import amounts
+from unspool.cli.answer import read_prompt, search_named
 from unspool.cli.best_verifier import VerifierOptions
-from unspool.cli.decoding import Decoding
-from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli.decoding import REPORTS, Decoding
+from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.options import Context, Model, Runner, Threads, Weights
-from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System, read_prompt, search_named
+from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -139,10 +140,10 @@ def best(
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     n_answers, budget_tokens = (
-        options.count("-n", n) or wanted.get("n", N_ANSWERS),
-        options.count("--budget", budget),
+        amounts.count("-n", n) or wanted.get("n", N_ANSWERS),
+        amounts.count("--budget", budget),
     )
-    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
+    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
     usual = "constrained-beam" if must_contain else "sample"
     looks = search_named(search or usual, n_answers, must_contain or ())
     if looks is not None:

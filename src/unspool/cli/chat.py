@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unspool.cli import options
-from unspool.cli.decoding import Decoding
-from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli import amounts
+from unspool.cli.decoding import REPORTS, Decoding
+from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
 from unspool.cli.run import MustContain
 from unspool.cli.text import checked, decoded, write
@@ -69,8 +69,8 @@ def chat(
     Ctrl-C stops an answer and keeps what was written, Ctrl-D leaves. Through a pipe every line is a
     message or a command, answers go to standard output, and the first error ends the script.
     """
-    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
-    kv_settings = options.kv_size(kv)
+    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
+    kv_settings = amounts.kv_size(kv)
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_kept import KeptChat
     from unspool.cli.chat_session import ChatSession
@@ -135,7 +135,7 @@ def one_answer(search: str | None, must_contain: Sequence[str] = ()) -> Search |
     """The search that --search names, or that phrases need; it must have one answer. Raises BadRequest."""
     if search is None and not must_contain:
         return None
-    from unspool.cli.run import search_named
+    from unspool.cli.answer import search_named
 
     search = search or "constrained-beam"
     found = search_named(search, None, must_contain)

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unspool.cli.decoding import Decoding, refuse_reports
-from unspool.cli.decoding_options import REPORTS
+from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
 from unspool.cli.typed import read_value
 from unspool.errors import BadRequest
 

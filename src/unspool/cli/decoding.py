@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unspool.profiles import Profile
 
 DEFAULT_PROFILE: Final = "default"
+REPORTS: Final = ("logprobs", "prompt_logprobs", "trace")  # parameters
 
 
 @dataclass(frozen=True, slots=True)

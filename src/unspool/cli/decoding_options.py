@@ -14,10 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from unspool.cli.decoding import DEFAULT_PROFILE, Decoding
+from unspool.cli.decoding import DEFAULT_PROFILE
 from unspool.cli.param_words import DEFAULTS, FLAGS, IDS, TEXTS, meaning, metavar, shown
-from unspool.cli.typed import option, read_assignments, read_option
-from unspool.errors import BadRequest
+from unspool.cli.typed import NO_DEFAULTS, decoding_of, option
 
 _HOW: Final = "Decoding (`unspool params` has all parameters)"
 _ENDS: Final = "Where it ends"
@@ -49,8 +48,6 @@ COMMON: Final = {
     "ignore_eos": _ENDS,
     "deadline_s": _ENDS,
 }
-REPORTS: Final = ("logprobs", "prompt_logprobs", "trace")
-_NO_DEFAULTS: Final[Mapping[str, Any]] = {}
 _DEFAULT_WORDS: Final = {  # where the default of DecodingParams is not what a command has
     "temperature": "0.8, from the profile",
     "top_p": "0.9, from the profile",
@@ -61,7 +58,7 @@ _DEFAULT_WORDS: Final = {  # where the default of DecodingParams is not what a c
 def with_decoding_options(
     *,
     leave_out: tuple[str, ...] = (),
-    defaults: Mapping[str, Any] = _NO_DEFAULTS,
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
     has: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace a command's parameter `decoding` by --profile, --set and one option a parameter.
@@ -76,24 +73,8 @@ def with_decoding_options(
 
         @functools.wraps(command)
         def run(**given: Any) -> None:
-            profile, assignments = given.pop("profile"), given.pop("assignments")
-            typed = {
-                name: read_option(name, value)
-                for name in names
-                if (value := given.pop(name)) is not None and value != []
-            }
-            for name, value in read_assignments(assignments or ()).items():
-                if name in typed:
-                    raise BadRequest(
-                        f"{option(name)} and --set {name} were both given; keep one", code="bad_set"
-                    )
-                if name in leave_out:
-                    raise BadRequest(f"{name} is set by this command itself; leave it out", code="bad_set")
-                typed[name] = value
-            command(
-                **given,
-                decoding=Decoding.of(DEFAULT_PROFILE if profile is None else profile, typed, defaults, has),
-            )
+            how = {name: given.pop(name) for name in ("profile", "assignments", *names)}
+            command(**given, decoding=decoding_of(how, leave_out, defaults, has))
 
         signature = inspect.signature(command, eval_str=True)
         parameters: list[inspect.Parameter] = []

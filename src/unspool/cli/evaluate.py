@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from unspool.cli import options
-from unspool.cli.decoding import Decoding
-from unspool.cli.decoding_options import REPORTS, with_decoding_options
+from unspool.cli import amounts
+from unspool.cli.decoding import REPORTS, Decoding
+from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.eval_options import (
     AsJson,
     Concurrency,
@@ -21,7 +21,7 @@ from unspool.cli.eval_options import (
     answer_them,
     wanted_of,
 )
-from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights, whole
+from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
 from unspool.cli.run import Quiet
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -96,7 +96,7 @@ def humaneval(
     from unspool.evals.program_form import FORMS, form_for
     from unspool.evals.settings import settings_of
 
-    n_samples, ks = whole("-n", n, 0), _ks("1" if k is None else k)
+    n_samples, ks = amounts.whole("-n", n, 0), _ks("1" if k is None else k)
     if k is not None and not n_samples:
         raise BadRequest(
             f"--k {k} is of samples, and -n 0 has none; leave --k out, or give -n of at least {ks[-1]}",
@@ -110,7 +110,7 @@ def humaneval(
         raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
-    problems = found.problems[: options.count("--limit", limit)]
+    problems = found.problems[: amounts.count("--limit", limit)]
     loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
     llm = loading.load()
     try:
@@ -164,10 +164,10 @@ def arithmetic(
     from unspool.evals.settings import settings_of
     from unspool.evals.word_problems import word_problems
 
-    n_samples = whole("-n", n, 0)
-    seed = whole("--problem-seed", problem_seed, 0)
+    n_samples = amounts.whole("-n", n, 0)
+    seed = amounts.whole("--problem-seed", problem_seed, 0)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
-    made = word_problems(whole("--problems", problems, 1), seed=seed)
+    made = word_problems(amounts.whole("--problems", problems, 1), seed=seed)
     loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
     llm = loading.load()
     try:
@@ -199,11 +199,11 @@ class _Loading:
         concurrency: str,
         quiet: bool,
     ) -> None:
-        self.n_side = whole("--concurrency", concurrency, 1)
+        self.n_side = amounts.whole("--concurrency", concurrency, 1)
         self._model, self._runner, self._weights, self._quiet = model, runner, weights, quiet
-        self._threads = options.count("--threads", threads)
-        self._context = options.count("--context", context)
-        self._kv = options.kv_size(kv)
+        self._threads = amounts.count("--threads", threads)
+        self._context = amounts.count("--context", context)
+        self._kv = amounts.kv_size(kv)
 
     def load(self) -> LLM:
         from unspool.cli.load import load_llm
@@ -224,7 +224,7 @@ class _Loading:
 
 def _ks(text: str) -> list[int]:
     """--k as ascending numbers, each once. Raises BadRequest."""
-    return sorted({whole("--k", part.strip(), 1) for part in text.split(",")})
+    return sorted({amounts.whole("--k", part.strip(), 1) for part in text.split(",")})
 
 
 def _tell(

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from unspool.cli import options
-from unspool.cli.contrast import Amateur, Contrast, contrasting
+from unspool.cli import amounts
+from unspool.cli.amateur import contrasting
+from unspool.cli.answer import print_json, read_prompt, reported, searching, start
+from unspool.cli.contrast import Amateur, Contrast
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
@@ -22,11 +24,6 @@ from unspool.cli.run import (
     Raw,
     Search,
     System,
-    print_json,
-    read_prompt,
-    reported,
-    searching,
-    start,
 )
 from unspool.cli.text import checked
 from unspool.errors import BadRequest
@@ -96,7 +93,7 @@ def explain(
     dropped. "logprob" is of all tokens up to there.
     """
     decoding = contrasting(decoding, amateur, contrast)
-    looks, n_answers, decoding = searching(decoding, search, options.count("-n", n), must_contain or ())
+    looks, n_answers, decoding = searching(decoding, search, amounts.count("-n", n), must_contain or ())
     if looks is None and n_answers is not None and n_answers > 1:
         raise BadRequest(
             "-n is for a --search with several answers; samples are explained one at a time", code="bad_n"
@@ -104,8 +101,8 @@ def explain(
     if not as_json:
         refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
     decoding = decoding.setting(trace=True, include_stop=True)
-    n_threads, n_context = options.count("--threads", threads), options.count("--context", context)
-    kv_settings = options.kv_size(kv)
+    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
+    kv_settings = amounts.kv_size(kv)
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     view = View.of(token, expand or (), plot, as_json=as_json)
@@ -161,7 +158,7 @@ class View:
     @classmethod
     def of(cls, token: str | None, expand: Sequence[str], plot: str | None, *, as_json: bool) -> View:
         """Raises BadRequest for what cannot be shown, before anything is loaded."""
-        only = options.count("--token", token)
+        only = amounts.count("--token", token)
         if as_json and expand:
             raise BadRequest("--json has every stage of every token; leave --expand out", code="bad_expand")
         if as_json and only is not None and plot is None:
@@ -173,7 +170,7 @@ class View:
             raise BadRequest(
                 f"--expand must be a token's number or all, got {strange[0]!r}", code="bad_expand"
             )
-        numbers = frozenset(n for each in named if (n := options.count("--expand", each)) is not None)
+        numbers = frozenset(n for each in named if (n := amounts.count("--expand", each)) is not None)
         if plot is None:
             return cls(only, numbers, "all" in expand, None)
         from unspool.cli.explain_plot import check_plot

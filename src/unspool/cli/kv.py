@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from unspool.cli.options import count
+from unspool.cli.amounts import count
 from unspool.cli.table import print_table
 from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest

@@ -4,13 +4,9 @@ decoding_options.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-
-from unspool.cli.text import number_or_text
-from unspool.errors import BadRequest
-from unspool.sizes import read_size
 
 _WHERE = "Model and machine"
 
@@ -63,34 +59,3 @@ Runner = Annotated[
         rich_help_panel=_WHERE,
     ),
 ]
-
-
-def kv_size(text: str | None) -> dict[str, Any]:
-    """--kv as settings of LLM. Raises BadRequest."""
-    value = None if text is None else number_or_text(text)
-    if value is None or (isinstance(value, int) and value >= 1):
-        return {"kv_tokens": value}
-    read_size("--kv", text if isinstance(value, int) else value, also="tokens (16384), ")
-    return {"kv_memory": value}
-
-
-def count(name: str, text: str | None) -> int | None:
-    """An option that counts something. Raises BadRequest."""
-    value = None if text is None else number_or_text(text)
-    if value is None or (isinstance(value, int) and value >= 1):
-        return value
-    shown = repr(value) if isinstance(value, str) else value
-    raise BadRequest(
-        f"{name} must be a whole number, at least 1, got {shown}; leave it out for the default",
-        code=f"bad_{name.strip('-')}",
-    )
-
-
-def whole(name: str, text: str, least: int = 0) -> int:
-    """An option that counts something, where 0 may be a count. Raises BadRequest."""
-    value = number_or_text(text)
-    if not isinstance(value, int) or value < least:
-        raise BadRequest(
-            f"{name} must be a whole number, at least {least}, got {text!r}", code=f"bad_{name.strip('-')}"
-        )
-    return value

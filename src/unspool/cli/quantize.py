@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unspool.cli import options
+from unspool.cli import amounts
 from unspool.cli.options import Threads
 from unspool.sizes import shown
 
@@ -36,7 +36,7 @@ def quantize(
     Each block's scale and offset are found by a least-squares search. A model in F32, F16 or BF16 gives the
     best result: what was quantized before loses a second time.
     """
-    n_threads = options.count("--threads", threads)
+    n_threads = amounts.count("--threads", threads)
     from unspool.models import catalogue
     from unspool.models.quantize_file import quantize_file
 

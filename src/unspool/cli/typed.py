@@ -10,13 +10,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from unspool.cli.param_words import FLAGS, IDS, TEXTS
+from unspool.cli.decoding import DEFAULT_PROFILE, Decoding
+from unspool.cli.param_words import DEFAULTS, FLAGS, IDS, TEXTS
 from unspool.cli.text import checked, number_or_text
 from unspool.errors import BadRequest
 from unspool.param_conflicts import GROUPS, STAGES
 from unspool.params import RANGES
 
 _STAGE_NAMES: Final = frozenset([*GROUPS, *STAGES])
+NO_DEFAULTS: Final[Mapping[str, Any]] = {}
 _YES_NO: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -66,6 +68,29 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, Any]:
             raise BadRequest(f"--set gives {name} twice; keep one of them", code="bad_set")
         values[name] = read_value(name, value)
     return values
+
+
+def decoding_of(
+    given: Mapping[str, Any],
+    leave_out: tuple[str, ...] = (),
+    defaults: Mapping[str, Any] = NO_DEFAULTS,
+    has: tuple[str, ...] = (),
+) -> Decoding:
+    """The options of a command by name, `profile` and `assignments` among them, as a Decoding; what was not
+    typed is None, empty or not there. For the rest see `with_decoding_options`. Raises BadRequest."""
+    profile = given.get("profile")
+    typed = {
+        name: read_option(name, value)
+        for name in DEFAULTS
+        if name not in leave_out and (value := given.get(name)) is not None and value != []
+    }
+    for name, value in read_assignments(given.get("assignments") or ()).items():
+        if name in typed:
+            raise BadRequest(f"{option(name)} and --set {name} were both given; keep one", code="bad_set")
+        if name in leave_out:
+            raise BadRequest(f"{name} is set by this command itself; leave it out", code="bad_set")
+        typed[name] = value
+    return Decoding.of(DEFAULT_PROFILE if profile is None else profile, typed, defaults, has)
 
 
 def option(name: str) -> str:

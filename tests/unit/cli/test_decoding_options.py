@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from unspool.cli.decoding import Decoding
-from unspool.cli.decoding_options import COMMON, REPORTS
+from unspool.cli.decoding import REPORTS, Decoding
+from unspool.cli.decoding_options import COMMON
 from unspool.cli.param_words import DEFAULTS, FLAGS, meaning, meanings
 from unspool.cli.typed import option
 from unspool.params import DecodingParams

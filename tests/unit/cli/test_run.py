@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from unspool import Beam
-from unspool.cli import main, run
+from unspool.cli import answer, main
 from unspool.cli.text import checked
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
 
@@ -310,10 +310,10 @@ def test_an_error_half_way_keeps_the_text_and_fails(unspool, fake_llm) -> None:
 def test_a_terminal_without_a_prompt_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", type("Terminal", (), {"isatty": lambda self: True})())
     with pytest.raises(BadRequest, match="through a pipe"):
-        run.read_prompt(None)
+        answer.read_prompt(None)
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(BadRequest, match="through a pipe"):
-        run.read_prompt("-")
+        answer.read_prompt("-")
 
 
 def test_an_interrupt_ends_with_130(unspool, fake_llm, monkeypatch: pytest.MonkeyPatch) -> None:
