@@ -3,9 +3,10 @@
 usage: python bench/own.py [--models NAME ...] [--runs N] [--quick]
 
 Per model, each run in a fresh process: tokens a second of greedy decoding and of a long prompt, at the
-runner and through the whole of LLM; the cost v(n) of a step with n sequences over a step with one; the
-time to load; peak memory over the size of the file; and the time from starting the command line program
-to the first character of its answer. Once: what `import unspool` costs.
+runner and through the whole of LLM; the cost v(n) of a step with n sequences over a step with one; a step
+of streams that have a long prompt in common, on the same pages and on copies of them; the time to load;
+peak memory over the size of the file; and the time from starting the command line program to the first
+character of its answer. Once: what `import unspool` costs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from figures import Sample, print_table, save, this_machine, warn_if_busy
 from peers import collect, speed_job, variants_of
 from sides import Side, ours
-from workloads import WORKLOADS, Workload, chosen
+from workloads import WORKLOADS, Workload, chosen, cycled
 
 
 def first_character_s(model: str, n_threads: int) -> float:
@@ -56,11 +57,28 @@ def import_ms() -> float:
     return 1000 * (median_s("import unspool") - median_s("pass"))
 
 
+def behind_a_prompt(
+    us: Side, speed: dict[str, Any], workload: Workload, runs: int
+) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """A step of streams that have a prompt in common: the answers, and their rows of the table."""
+    if workload.behind is None:
+        return [], []
+    n, length = workload.behind
+    job = {**speed, "kind": "shared", "streams": n, "prompt": cycled(speed["text"], length)}
+    answers = [us.run(job) for _ in range(runs)]
+    rows = []
+    for pages in ("shared", "copied"):
+        ms = Sample(tuple(answer["step_ms"][pages] for answer in answers))
+        rows.append([f"step of {n} behind {length} tokens, pages {pages}", "ms", str(ms)])
+    return answers, rows
+
+
 def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str, Any]:
     """All figures of one model, and their table."""
     job = speed_job(us, workload, n_threads)
     answers = [us.run(job) for _ in range(runs)]
     steps = [us.run({**job, "kind": "steps", "rows": list(workload.step_rows)}) for _ in range(2 * runs)]
+    behind, behind_rows = behind_a_prompt(us, job, workload, runs)
     starts = Sample(tuple(first_character_s(workload.model, n_threads) for _ in range(runs)))
     memory = Sample(tuple((a["peak_bytes"] - a["kv_bytes"]) / a["file_bytes"] for a in answers))
     rows = [
@@ -75,9 +93,16 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
         times = [each["step_ms"] for each in steps]
         ratio = statistics.median(ms[n] / ms["1"] for ms in times)
         rows.append([f"v({n})", "ratio", f"{ratio:.3f} ({statistics.median(ms[n] for ms in times):.2f} ms)"])
+    rows += behind_rows
     print(f"\n{workload.model}, {n_threads} threads, {answers[0]['program']}, median of {runs} runs\n")
     print_table([workload.model, "unit", "figure"], rows)
-    return {"model": workload.model, "answers": answers, "steps": steps, "start_s": starts.values}
+    return {
+        "model": workload.model,
+        "answers": answers,
+        "steps": steps,
+        "behind": behind,
+        "start_s": starts.values,
+    }
 
 
 def main() -> None:

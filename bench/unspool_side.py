@@ -31,11 +31,13 @@ from unspool.models.weights import open_weights
 from unspool.runners.base import Runner
 from unspool.runners.native import NativeRunner
 from unspool.runners.reference import ReferenceRunner
+from unspool.types import Plan
 from unspool_engine_side import batched
 
 PAGE_SIZE = 32
 STEP_PAST = 64  # tokens already in the cache of each sequence when a step is timed
 STEP_ROUNDS = 25
+SHARED_ROUNDS = 15
 PROMPT_CHUNK = 512  # rows of one pass over a long context
 MAX_LOGITS_BYTES = 1 << 30  # of one scoring pass
 
@@ -164,6 +166,45 @@ def measure_steps(job: dict[str, Any]) -> dict[str, Any]:
     return {"step_ms": {str(n): statistics.median(values) for n, values in times.items()}}
 
 
+def measure_shared(job: dict[str, Any]) -> dict[str, Any]:
+    """Median time of a decode step of n streams behind one prompt, which lies on pages that all of them
+    have, or on a copy for each. The tokens are the same, and so are the logits; both kinds take turns."""
+    n, prompt = job["streams"], job["prompt"]
+    n_shared = len(prompt) // PAGE_SIZE
+    each = pages_for(len(prompt) + 1, PAGE_SIZE)
+    runner = open_native(Path(job["model"]), n * each * PAGE_SIZE, job["n_threads"])
+    first = Sequences(runner, 1, len(prompt) + 1)
+    for start_of_chunk in range(0, len(prompt), PROMPT_CHUNK):
+        logits = first.extend([prompt[start_of_chunk : start_of_chunk + PROMPT_CHUNK]])
+    pages = np.arange(n * each, dtype=np.int32).reshape(n, each)
+    for page in pages[1:].ravel():
+        runner.copy_page(int(page) % each, int(page))
+    tables = {
+        "copied": pages,
+        "shared": np.concatenate([pages[:1, :n_shared].repeat(n, 0), pages[:, n_shared:]], 1),
+    }
+    starts = np.arange(n + 1, dtype=np.int32)
+    plans = {
+        name: Plan(
+            token_ids=np.full(n, np.argmax(logits[0]), np.int32),
+            seq_start=starts,
+            n_past=np.full(n, len(prompt), np.int32),
+            page_table=np.ascontiguousarray(table.ravel()),
+            page_start=starts * each,
+            logits_rows=starts[:-1],
+        )
+        for name, table in tables.items()
+    }
+    times: dict[str, list[float]] = {name: [] for name in plans}
+    for _ in range(SHARED_ROUNDS):
+        for name, plan in plans.items():
+            start = time.perf_counter()
+            runner.forward(plan)
+            times[name].append(1000 * (time.perf_counter() - start))
+    runner.close()
+    return {"step_ms": {name: statistics.median(values) for name, values in times.items()}}
+
+
 def generate(job: dict[str, Any]) -> dict[str, Any]:
     """Greedy continuations of texts, up to the model's end of text; prompts with BOS as usual."""
     path = resolve(job["model"])
@@ -224,6 +265,7 @@ KINDS = {
     "speed": measure_speed,
     "batched": batched,
     "steps": measure_steps,
+    "shared": measure_shared,
     "generate": generate,
     "score": write_logits,
     "logprobs": write_logprobs,

@@ -23,6 +23,7 @@ class Workload:
     streams: tuple[int, ...]  # numbers of requests that decode at once
     in_float: bool = False  # measured on the programs that need bfloat16 weights, too
     contexts: tuple[int, ...] = ()  # tokens in the cache when decoding of one stream is timed
+    behind: tuple[int, int] | None = None  # streams that share a prompt of so many tokens
     step_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # n of v(n)
 
 
@@ -30,7 +31,13 @@ WORKLOADS = {
     workload.model: workload
     for workload in (
         Workload(
-            "smollm2-135m", n_new=128, prompt_tokens=(512,), streams=(8, 32), in_float=True, contexts=(4096,)
+            "smollm2-135m",
+            n_new=128,
+            prompt_tokens=(512,),
+            streams=(8, 32),
+            in_float=True,
+            contexts=(4096,),
+            behind=(32, 2048),
         ),
         Workload("gemma3-270m", n_new=64, prompt_tokens=(256, 512), streams=(8,)),
         Workload("qwen2.5-coder-1.5b", n_new=64, prompt_tokens=(256, 512), streams=(8, 16)),
@@ -43,7 +50,15 @@ def chosen(names: Sequence[str], quick: bool) -> list[Workload]:
     workloads = [WORKLOADS[name] for name in names]
     if quick:
         return [
-            replace(w, n_new=8, prompt_tokens=(64,), streams=(2,), contexts=(128,), step_rows=(1, 2, 4))
+            replace(
+                w,
+                n_new=8,
+                prompt_tokens=(64,),
+                streams=(2,),
+                contexts=(128,),
+                behind=(2, 128),
+                step_rows=(1, 2, 4),
+            )
             for w in workloads
         ]
     return workloads

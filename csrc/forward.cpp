@@ -32,11 +32,14 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   ahead_.reset(new Ahead[pool.size()]);
   kv_ahead_.reset(new KvAhead[pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
-  for (const auto& op : network.instructions)
+  for (const auto& op : network.instructions) {
+    size_t kind = 0;
     if (op.kind == OpKind::kAttention) {
-      const int rows = std::max(1, kMaxQueries / (op.n_heads / op.n_kv_heads));
-      block_rows_ = block_rows_ ? std::min(block_rows_, rows) : rows;
+      while (kind < deals_.size() && !deals_[kind].fits(op.shape.window, op.n_heads, op.n_kv_heads)) ++kind;
+      if (kind == deals_.size()) deals_.emplace_back(op.shape.window, op.n_heads, op.n_kv_heads, pool.size());
     }
+    deal_of_.push_back((int)kind);
+  }
   scratch_ = Memory(attention_scratch(kv.head_padded) * sizeof(float) * pool.size());
 }
 
@@ -58,6 +61,7 @@ void Forward::make_stages() {
     }
     stages_.back().work.push_back({i, RowPart::kStore});
     stages_.push_back({Stage::kItems, i, {}});
+    stages_.push_back({Stage::kHeads, i, {}});
     stages_.push_back({Stage::kRows, i, {{i, RowPart::kMerge}}});
   }
 }
@@ -65,7 +69,9 @@ void Forward::make_stages() {
 int Forward::units(const Stage& stage) const {
   const Instruction& op = network_.instructions[stage.index];
   if (stage.kind == Stage::kTiles) return row_count(op) == 0 ? 0 : op.n_tiles;
-  return stage.kind == Stage::kItems ? items(op) : row_count(op);
+  if (stage.kind == Stage::kItems) return deal(stage.index).first(pool_.size());
+  if (stage.kind == Stage::kHeads) return merges_by_head(deal(stage.index)) ? row_count(op) * op.n_heads : 0;
+  return row_count(op);
 }
 
 // Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
@@ -93,7 +99,14 @@ void Forward::prepare(const Plan& p) {
   for (int s = 0; s < p.n_sequences; ++s)
     for (int row = p.seq_start[s]; row < p.seq_start[s + 1]; ++row)
       positions_[row] = p.n_past[s] + row - p.seq_start[s];
-  deal(p);
+  cascade_.find(p, kv_.page_size);
+  for (Deal& deal : deals_) deal.make(p, cascade_, positions_.data());
+  size_t floats = 0;
+  for (size_t i = 0; i < network_.instructions.size(); ++i)
+    if (network_.instructions[i].kind == OpKind::kAttention)
+      floats = std::max(floats, (size_t)deal(i).n_slots() * network_.instructions[i].n_heads *
+                                    partial_floats(kv_.head_padded));
+  if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
   int ended = progress_.value();
   for (Stage& stage : stages_) {
     stage.n_units = units(stage);
@@ -169,8 +182,9 @@ void Forward::walk(int thread) {
 // How many units this thread has done.
 int Forward::work_on(const Stage& stage, size_t number, int thread) {
   if (stage.kind == Stage::kRows) return row_work(stage, number, thread);
-  const int n_done =
-      stage.kind == Stage::kTiles ? linear(stage, number, thread) : attend(stage, number, thread);
+  const int n_done = stage.kind == Stage::kTiles   ? linear(stage, number, thread)
+                     : stage.kind == Stage::kItems ? attend(stage, number, thread)
+                                                   : merge_heads(stage, number, thread);
   note(stage.index, thread, &Times::ended);
   return n_done;
 }
@@ -198,7 +212,7 @@ int Forward::row_work(const Stage& stage, size_t number, int thread) {
 void Forward::work_on_rows(const RowWork& work, int first, int last) {
   const Instruction& op = network_.instructions[work.index];
   if (work.part == RowPart::kStore) return store_rows(op, first, last);
-  if (work.part == RowPart::kMerge) return merge_rows(op, first, last);
+  if (work.part == RowPart::kMerge) return merge_rows(op, deal(work.index), first, last);
   if (op.kind == OpKind::kSelect) return select(op, first, last);
   for (int row = first; row < last; ++row) row_op(op, row);
 }

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "ahead.h"
+#include "cascade.h"
+#include "deal.h"
 #include "network.h"
 #include "plan.h"
 
@@ -46,14 +48,6 @@ class Forward {
   const std::vector<Times>& times() const { return times_; }
 
  private:
-  // Rows that attend to segments [first, last) of the same pages in one pass, at most block_rows_.
-  struct Unit {
-    int rows, n_rows;  // [rows, rows + n_rows) of unit_rows_
-    const int32_t* pages;
-    int first, last;
-    int newest;  // position
-  };
-
   // What a thread will read of K and V in the attention at `index`, fetched bit by bit before.
   struct alignas(64) KvAhead {
     size_t index;
@@ -71,9 +65,9 @@ class Forward {
   };
 
   // Work that needs nothing but what earlier stages made, in units that any thread may take: rows of
-  // consecutive row-wise instructions, tiles of a linear one, items of an attention.
+  // consecutive row-wise instructions, tiles of a linear one, items of an attention, heads to be merged.
   struct Stage {
-    enum Kind { kRows, kTiles, kItems } kind;
+    enum Kind { kRows, kTiles, kItems, kHeads } kind;
     size_t index;               // instruction, the first one of rows
     std::vector<RowWork> work;  // on rows
     int n_units = 0;            // of this pass
@@ -98,17 +92,19 @@ class Forward {
   void look_ahead(size_t index, int thread);
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
-  // attention: how a plan is dealt out
-  void deal(const Plan& plan);
-  void deal_sequence(const Plan& plan, int sequence, double most);
-  void add_unit(int row, int n_rows, const int32_t* pages, int first, int last);
-  void make_partial(int row, int n_segments);
-  int items(const Instruction& op) const;  // of attention: (unit, kv head, chunk of its heads)
-  float* partial(const Instruction& op, int row, int head) const;
+  // attention
+  const Deal& deal(size_t index) const { return deals_[deal_of_[index]]; }
+  bool merges_by_head(const Deal& deal) const {
+    return deal.n_slots() > 0 && plan_->n_rows < 2 * pool_.size();
+  }
+  float* partial(const Deal& deal, int row, int head, int n_heads) const;
   void store_rows(const Instruction& op, int first, int last);
   int attend(const Stage& stage, size_t number, int thread);
-  void merge_rows(const Instruction& op, int first, int last);
-  void attend_item(const Instruction& op, int item, float* scratch);
+  void attend_item(const Instruction& op, const Deal& deal, int item, int next, float* scratch);
+  Upcoming upcoming(const Instruction& op, const Deal& deal, int item) const;
+  int merge_heads(const Stage& stage, size_t number, int thread);
+  void merge_rows(const Instruction& op, const Deal& deal, int first, int last);
+  void merge_head(const Instruction& op, const Deal& deal, int row, int head);
   bool look_at_kv(size_t index, int thread);
   void bite_kv(int thread);  // asks for the next few lines
   bool next_kv_span(KvAhead& ahead);
@@ -135,15 +131,11 @@ class Forward {
   std::vector<Memory> data_, quantized_;
   std::vector<int32_t> positions_;             // (R,)
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
-  std::vector<Unit> units_;
-  std::vector<int> unit_rows_;
-  int block_rows_ = 0;  // of one unit; 0: no instruction attends
-  // Rows whose segments several units reduce: where their results lie, [head][segment], counted in segments
-  // of one head; and how many segments. Others have kNone.
-  std::vector<int> partial_at_, partial_segments_;  // (R,)
-  int n_partial_ = 0;
-  Memory partial_;  // n_partial_ times the most heads, partial_floats each
-  Memory scratch_;  // attention_scratch for each thread
+  Cascade cascade_;
+  std::vector<Deal> deals_;   // one for each kind of attention
+  std::vector<int> deal_of_;  // per instruction
+  Memory partial_;            // slots of parts times heads, partial_floats each
+  Memory scratch_;            // attention_scratch for each thread
   std::vector<Stage> stages_;
   // Units taken of the ranges that a stage is cut into, one for each thread to begin with; those of one
   // thread lie together.

@@ -14,8 +14,16 @@ enum class Gate : uint8_t { kSilu, kGeluTanh };
 struct Query {
   const float* q;  // (head_dim,)
   float* out;      // (head_dim,)
-  float* partial;  // or null: results of its segments, the first of the context first, partial_floats each
+  float* partial;  // or null: slots of partial_floats for what the call's segments give
+  bool leads;      // one slot for all of them together; otherwise one each
   int position;
+};
+
+// K of tokens [token, end) of some pages, which will be read next.
+struct Upcoming {
+  const uint16_t* k;
+  const int32_t* pages;
+  int token, end;
 };
 
 struct AttentionShape {
@@ -76,9 +84,9 @@ struct Kernels {
   // Attend n <= kMaxQueries queries of one kv head over segments [first, last), which cover the context of
   // each query that has no `partial`. scratch: attention_scratch floats.
   void (*attend)(const AttentionShape& shape, const uint16_t* k, const uint16_t* v, const int32_t* pages,
-                 const Query* queries, int n, int first, int last, float* scratch);
-  // Combine the partial results of one query, in order, and write out.
-  void (*merge)(const AttentionShape& shape, const float* partial, int position, float* out);
+                 const Query* queries, int n, int first, int last, const Upcoming& then, float* scratch);
+  // Combine the n partial results of one query, in order, and write out.
+  void (*merge)(const AttentionShape& shape, const float* partial, int n, float* out);
 
   // kDotsARound multiply-adds of 8-bit integers in registers, `rounds` times: see limits.h.
   int (*dots)(int rounds);

@@ -32,6 +32,8 @@ struct Batch {
   float* total;        // of all segments so far, [n][head_padded]
   float* panel;        // K or V of some tokens as float32
   int newest, oldest;  // positions
+  int end;             // tokens from here on are not read by this call
+  Upcoming then;       // what is read after it
 };
 
 // Tokens of the panel of V, and the values of each that it holds.
@@ -93,12 +95,22 @@ static inline const uint16_t* page_at(const AttentionShape& shape, const uint16_
   return base + (size_t)pages[token / shape.page_size] * shape.page_stride;
 }
 
-// What lies on the page of `token`, if a query sees that far; else nothing.
-static inline Next next_page(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
-                             const Batch& batch, int token) {
-  if (token > batch.newest) return {};
+// What lies on the page of `token`.
+static inline Next whole_page(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
+                              int token) {
   const char* at = reinterpret_cast<const char*>(page_at(shape, base, pages, token));
   return {at, at + sizeof(uint16_t) * shape.page_size * shape.head_padded};
+}
+
+// The keys that are read a segment after the page of `token`, the page'th of its segment: of this call or,
+// where it ends, of what comes then.
+static inline Next next_keys(const AttentionShape& shape, const uint16_t* k, const int32_t* pages,
+                             const Batch& batch, int token, int page) {
+  if (token + kSegment < batch.end) return whole_page(shape, k, pages, token + kSegment);
+  if ((token / kSegment + 1) * kSegment < batch.end) return {};
+  const int later = batch.then.token + page * shape.page_size;
+  if (later >= batch.then.end) return {};
+  return whole_page(shape, batch.then.k, batch.then.pages, later);
 }
 
 static void score_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
@@ -108,7 +120,7 @@ static void score_segment(const AttentionShape& shape, const uint16_t* k, const 
   for (int at = s.begin; at < s.end; at += size) {
     const uint16_t* page = page_at(shape, k, pages, s.base + at);
     const int tokens = s.end - at < size ? s.end - at : size;
-    Next next = next_page(shape, v, pages, batch, s.base + at);
+    Next next = whole_page(shape, v, pages, s.base + at);
     for (int block = 0; block < tokens; block += kLanes * kScoreBlocks) {
       const int n_blocks = kScoreBlocks > 1 && block + kLanes < tokens ? kScoreBlocks : 1;
       constexpr int kStride = kLanes * kScoreBlocks;
@@ -167,7 +179,7 @@ static void value_segment(const AttentionShape& shape, const uint16_t* k, const 
   memset(batch.acc, 0, sizeof(float) * batch.n * head);
   if (batch.n <= kValueQueries) {
     for (int at = s.begin; at < s.end; at += size) {
-      Next next = next_page(shape, k, pages, batch, s.base + at + kSegment);
+      Next next = next_keys(shape, k, pages, batch, s.base + at, (at - s.begin) / size);
       const int tokens = s.end - at < size ? s.end - at : size;
       add_page(shape, page_at(shape, v, pages, s.base + at), at, tokens, batch, &next);
     }
@@ -181,7 +193,8 @@ static void value_segment(const AttentionShape& shape, const uint16_t* k, const 
         const int token = s.base + at + j, slot = token % size;
         const int here = size - slot < tokens - j ? size - slot : tokens - j;
         const uint16_t* page = page_at(shape, v, pages, token) + (size_t)slot * head + d;
-        Next next = d == 0 && slot == 0 ? next_page(shape, k, pages, batch, token + kSegment) : Next{};
+        Next next = {};
+        if (d == 0 && slot == 0) next = next_keys(shape, k, pages, batch, token, (at + j - s.begin) / size);
         for (const int end = j + here; j < end; ++j, page += head) {
           next.ask(head / 32 + 1);
           for (int e = 0; e < width; e += kLanes)
@@ -273,9 +286,17 @@ static Batch batch_of(const AttentionShape& shape, const Query* queries, int n, 
   return batch;
 }
 
+static inline void store_part(float* to, int head, Running part, const float* acc) {
+  memcpy(to, acc, sizeof(float) * head);
+  to[head] = part.max;
+  to[head + 1] = part.sum;
+}
+
 static void attend(const AttentionShape& shape, const uint16_t* k, const uint16_t* v, const int32_t* pages,
-                   const Query* queries, int n, int first, int last, float* scratch) {
-  const Batch batch = batch_of(shape, queries, n, scratch);
+                   const Query* queries, int n, int first, int last, const Upcoming& then, float* scratch) {
+  Batch batch = batch_of(shape, queries, n, scratch);
+  batch.end = last * kSegment < batch.newest + 1 ? last * kSegment : batch.newest + 1;
+  batch.then = then;
   const int head = shape.head_padded;
   Running running[kMaxQueries], total[kMaxQueries];
   for (int i = 0; i < n; ++i) total[i] = {-INFINITY, 0.0f};
@@ -284,28 +305,28 @@ static void attend(const AttentionShape& shape, const uint16_t* k, const uint16_
     reduce_segment(shape, k, v, pages, batch, segment, running);
     for (int i = 0; i < n; ++i) {
       const float* acc = batch.acc + (size_t)i * head;
-      if (queries[i].partial) {
-        float* to = queries[i].partial + (size_t)segment * partial_floats(head);
-        memcpy(to, acc, sizeof(float) * head);
-        to[head] = running[i].max;
-        to[head + 1] = running[i].sum;
-      } else {
+      if (queries[i].partial && !queries[i].leads)
+        store_part(queries[i].partial + (size_t)(segment - first) * partial_floats(head), head, running[i],
+                   acc);
+      else
         fold_segment(head, &total[i], batch.total + (size_t)i * head, running[i], acc);
-      }
     }
   }
-  for (int i = 0; i < n; ++i)
-    if (!queries[i].partial) write_out(shape, total[i], batch.total + (size_t)i * head, queries[i].out);
+  for (int i = 0; i < n; ++i) {
+    float* acc = batch.total + (size_t)i * head;
+    if (!queries[i].partial)
+      write_out(shape, total[i], acc, queries[i].out);
+    else if (queries[i].leads)
+      store_part(queries[i].partial, head, total[i], acc);
+  }
 }
 
-static void merge(const AttentionShape& shape, const float* partial, int position, float* out) {
+static void merge(const AttentionShape& shape, const float* partial, int n, float* out) {
   const int head = shape.head_padded;
   alignas(64) float acc[kMaxHeadDim];
   Running total = {-INFINITY, 0.0f};
-  for (int s = first_segment(shape, position); s <= position / kSegment; ++s) {
-    const float* part = partial + (size_t)s * partial_floats(head);
-    fold_segment(head, &total, acc, {part[head], part[head + 1]}, part);
-  }
+  for (int i = 0; i < n; ++i, partial += partial_floats(head))
+    fold_segment(head, &total, acc, {partial[head], partial[head + 1]}, partial);
   write_out(shape, total, acc, out);
 }
 
