@@ -4,7 +4,9 @@ usage: python bench/own.py [--models NAME ...] [--runs N] [--quick]
 
 Per model, each run in a fresh process: tokens a second of greedy decoding and of a long prompt, at the
 runner and through the whole of LLM; the cost v(n) of a step with n sequences over a step with one; a step
-of streams that have a long prompt in common, on the same pages and on copies of them; the time to load;
+of streams that have a long prompt in common, on the same pages and on copies of them; steps at contexts of
+0 to 8k tokens and a prompt, with how much of this machine's bandwidth and integer units they use, measured
+in the same process; the time to load;
 peak memory over the size of the file; and the time from starting the command line program to the first
 character of its answer. Once: what `import unspool` costs.
 """
@@ -73,6 +75,25 @@ def behind_a_prompt(
     return answers, rows
 
 
+def beside_the_limits(
+    us: Side, speed: dict[str, Any], workload: Workload, runs: int
+) -> tuple[list[dict[str, Any]], list[list[str]]]:
+    """Passes beside what the machine does at most: the answers, and their rows of the table."""
+    prompt = workload.prompt_tokens[0]
+    job = {**speed, "kind": "limits", "prompt": prompt, "contexts": list(workload.own_contexts)}
+    answers = [us.run(job) for _ in range(runs)]
+    rows = []
+    for i, name in enumerate(one["name"] for one in answers[0]["passes"]):
+        passes = [answer["passes"][i] for answer in answers]
+        tokens, bandwidth, integers = (
+            statistics.median(one[figure] for one in passes)
+            for figure in ("tokens_per_s", "of_bandwidth", "of_integers")
+        )
+        limits = f"{bandwidth:.0%} of the bandwidth, {integers:.0%} of the integer units"
+        rows.append([name, "tok/s", f"{tokens:.4g} ({limits})"])
+    return answers, rows
+
+
 def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str, Any]:
     """All figures of one model, and their table."""
     job = speed_job(us, workload, n_threads)
@@ -93,7 +114,8 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
         times = [each["step_ms"] for each in steps]
         ratio = statistics.median(ms[n] / ms["1"] for ms in times)
         rows.append([f"v({n})", "ratio", f"{ratio:.3f} ({statistics.median(ms[n] for ms in times):.2f} ms)"])
-    rows += behind_rows
+    limits, limit_rows = beside_the_limits(us, job, workload, runs)
+    rows += behind_rows + limit_rows
     print(f"\n{workload.model}, {n_threads} threads, {answers[0]['program']}, median of {runs} runs\n")
     print_table([workload.model, "unit", "figure"], rows)
     return {
@@ -101,6 +123,7 @@ def measure(us: Side, workload: Workload, runs: int, n_threads: int) -> dict[str
         "answers": answers,
         "steps": steps,
         "behind": behind,
+        "limits": limits,
         "start_s": starts.values,
     }
 

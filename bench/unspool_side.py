@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 import unspool
 from scoring import target_logprobs
 from sequences import Sequences
+from unspool import breakdown
 from unspool.kv.layout import pages_for
 from unspool.models.architectures import build_graph
 from unspool.models.catalogue import resolve
@@ -38,6 +40,7 @@ PAGE_SIZE = 32
 STEP_PAST = 64  # tokens already in the cache of each sequence when a step is timed
 STEP_ROUNDS = 25
 SHARED_ROUNDS = 15
+LIMIT_ROUNDS = 10
 PROMPT_CHUNK = 512  # rows of one pass over a long context
 MAX_LOGITS_BYTES = 1 << 30  # of one scoring pass
 
@@ -166,6 +169,21 @@ def measure_steps(job: dict[str, Any]) -> dict[str, Any]:
     return {"step_ms": {str(n): statistics.median(values) for n, values in times.items()}}
 
 
+def measure_limits(job: dict[str, Any]) -> dict[str, Any]:
+    """Decode steps at several contexts and the reading of a prompt, beside what the machine does at most."""
+    passes = []
+    for context in job["contexts"]:
+        found = breakdown.measure(
+            job["model"], threads=job["n_threads"], rows=[1], prompt=0, context=context, rounds=LIMIT_ROUNDS
+        )
+        passes.append({**asdict(found.passes[0]), "name": f"decode behind {context} tokens"})
+    found = breakdown.measure(
+        job["model"], threads=job["n_threads"], rows=[8], prompt=job["prompt"], rounds=LIMIT_ROUNDS
+    )
+    passes += [{**asdict(each), "name": f"a pass of {each.name}"} for each in found.passes]
+    return {"passes": passes}
+
+
 def measure_shared(job: dict[str, Any]) -> dict[str, Any]:
     """Median time of a decode step of n streams behind one prompt, which lies on pages that all of them
     have, or on a copy for each. The tokens are the same, and so are the logits; both kinds take turns."""
@@ -265,6 +283,7 @@ KINDS = {
     "speed": measure_speed,
     "batched": batched,
     "steps": measure_steps,
+    "limits": measure_limits,
     "shared": measure_shared,
     "generate": generate,
     "score": write_logits,

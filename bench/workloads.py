@@ -24,7 +24,8 @@ class Workload:
     in_float: bool = False  # measured on the programs that need bfloat16 weights, too
     contexts: tuple[int, ...] = ()  # tokens in the cache when decoding of one stream is timed
     behind: tuple[int, int] | None = None  # streams that share a prompt of so many tokens
-    step_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)  # n of v(n)
+    step_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)  # n of v(n)
+    own_contexts: tuple[int, ...] = (0, 512, 2048, 4096, 8191)  # tokens behind a step of our own
 
 
 WORKLOADS = {
@@ -53,6 +54,7 @@ def chosen(names: Sequence[str], quick: bool) -> list[Workload]:
             replace(
                 w,
                 n_new=8,
+                own_contexts=(0, 64),
                 prompt_tokens=(64,),
                 streams=(2,),
                 contexts=(128,),
