@@ -1,4 +1,5 @@
-// What Python sees of the engine; bindings_sampling.cpp has the rest, and nothing else here knows Python.
+// What Python sees of the engine; bindings_sampling.cpp and bindings_strings.cpp have the rest, and
+// nothing else here knows Python.
 // Arrays and integers in, arrays out; the interpreter lock is released for loading and for the whole forward
 // pass.
 #include <nanobind/nanobind.h>
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "bindings_sampling.h"
+#include "bindings_strings.h"
 #include "forward.h"
 #include "limits.h"
 #include "sampling/sampler.h"
@@ -45,9 +47,25 @@ class Engine {
  public:
   Engine(int n_threads, const std::string& isa) : kernels_(kernels_named(isa)), pool_(n_threads) {}
 
+  int plan_matrix(int encoding, Vector<uint8_t> data, int n, int k, bool is_mapped) {
+    const int matrix =
+        network_.plan_matrix(static_cast<Encoding>(encoding), data.data(), data.size(), n, k, is_mapped);
+    sources_.push_back(std::move(data));
+    return matrix;
+  }
+  int pack() {
+    int bad;
+    {
+      nb::gil_scoped_release release;
+      bad = network_.pack(pool_);
+    }
+    sources_.clear();
+    return bad;
+  }
   int add_matrix(int encoding, Vector<uint8_t> data, int n, int k) {
-    nb::gil_scoped_release release;
-    return network_.add_matrix(static_cast<Encoding>(encoding), data.data(), data.size(), n, k, pool_);
+    const int matrix = plan_matrix(encoding, std::move(data), n, k, false);
+    if (pack() != kNone) throw std::overflow_error("matrix: a value or scale is infinite or not a number");
+    return matrix;
   }
   int add_vector(Vector<float> values) { return network_.add_vector(values.data(), values.size()); }
   int add_register(int width) { return network_.add_register(width); }
@@ -258,6 +276,7 @@ class Engine {
 
   const Kernels& kernels_;
   Pool pool_;
+  std::vector<Vector<uint8_t>> sources_;  // of matrices that are not yet packed
   Network network_;
   KvStore kv_;
   std::unique_ptr<Forward> forward_;
@@ -301,6 +320,9 @@ NB_MODULE(_native, m) {
   m.def("instruction_sets", &instruction_sets, "Names of the kernel sets this machine runs, widest first.");
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<int, const std::string&>(), nb::arg("n_threads"), nb::arg("isa"))
+      .def("plan_matrix", &Engine::plan_matrix, nb::arg("encoding"), nb::arg("data"), nb::arg("n"),
+           nb::arg("k"), nb::arg("is_mapped"))
+      .def("pack", &Engine::pack)
       .def("add_matrix", &Engine::add_matrix, nb::arg("encoding"), nb::arg("data"), nb::arg("n"),
            nb::arg("k"))
       .def("add_vector", &Engine::add_vector)
@@ -331,5 +353,6 @@ NB_MODULE(_native, m) {
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("kv_bytes", &Engine::kv_bytes)
       .def_prop_ro("isa", &Engine::isa);
+  unspool::bind_strings(m);
   unspool::bind_sampling(m);
 }

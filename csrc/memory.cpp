@@ -4,6 +4,7 @@
 
 #if defined(__linux__) || defined(__APPLE__)
 #include <sys/mman.h>
+#include <unistd.h>
 #else
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,12 @@ Memory::~Memory() {
   if (data_) munmap(data_, bytes_);
 }
 
+void release_mapped(const void* from, size_t bytes) {
+  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)from;
+  const uintptr_t first = (begin + page - 1) / page * page, last = (begin + bytes) / page * page;
+  if (first < last) madvise((void*)first, last - first, MADV_DONTNEED);
+}
+
 #else
 
 Memory::Memory(size_t bytes) : bytes_(bytes) {
@@ -42,6 +49,8 @@ Memory::Memory(size_t bytes) : bytes_(bytes) {
 Memory::~Memory() {
   if (data_) _aligned_free(data_);
 }
+
+void release_mapped(const void*, size_t) {}
 
 #endif
 

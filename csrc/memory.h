@@ -38,6 +38,10 @@ class Memory {
   size_t bytes_ = 0;
 };
 
+// Lets the system drop the memory of a part of a mapped file; reading it again maps it again. Only whole
+// pages inside the part are dropped.
+void release_mapped(const void* from, size_t bytes);
+
 // Hands out pieces of large blocks, and frees them all at its end. Pieces side by side share huge pages:
 // the matrices of a small model are each smaller than one, and reading them from ordinary pages would miss
 // the translation buffer thousands of times a step.

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
+#include <memory>
 #include <stdexcept>
 
 namespace unspool {
@@ -13,20 +15,35 @@ size_t round_up(size_t x, size_t to) {
   return (x + to - 1) / to * to;
 }
 
-struct RepackJob {
-  Encoding encoding;
-  const uint8_t* source;
-  const Packed* packed;
-  std::atomic<int> next{0};
-  std::atomic<bool> is_finite{true};
+// Tiles [first, last) of one matrix.
+struct Chunk {
+  size_t matrix;  // of those to be packed
+  int first, last;
 };
 
-void repack_work(void* context, int) {
-  auto& job = *static_cast<RepackJob*>(context);
-  constexpr int kChunk = 8;
-  for (int t; (t = job.next.fetch_add(kChunk)) < job.packed->n_tiles;) {
-    const int last = t + kChunk < job.packed->n_tiles ? t + kChunk : job.packed->n_tiles;
-    if (!repack_tiles(job.encoding, job.source, *job.packed, t, last)) job.is_finite = false;
+struct PackJob {
+  const std::vector<Network::Unpacked>& unpacked;
+  const std::vector<Packed>& matrices;
+  std::vector<Chunk> chunks;
+  std::unique_ptr<std::atomic<int>[]> left;  // tiles of each matrix
+  std::atomic<size_t> next{0};
+  std::atomic<size_t> bad;  // the first with a value that is no finite number
+};
+
+void pack_work(void* context, int) {
+  auto& job = *static_cast<PackJob*>(context);
+  for (size_t i; (i = job.next.fetch_add(1)) < job.chunks.size();) {
+    const Chunk& chunk = job.chunks[i];
+    const auto& from = job.unpacked[chunk.matrix];
+    const Packed& to = job.matrices[from.matrix];
+    if (!repack_tiles(from.encoding, from.source, to, chunk.first, chunk.last)) {
+      size_t bad = job.bad.load();
+      while (chunk.matrix < bad && !job.bad.compare_exchange_weak(bad, chunk.matrix)) {
+      }
+    }
+    const int n = chunk.last - chunk.first;
+    if (job.left[chunk.matrix].fetch_sub(n) == n && from.is_mapped)
+      release_mapped(from.source, row_bytes(from.encoding, to.k) * (size_t)to.n);
   }
 }
 
@@ -44,20 +61,31 @@ bool row_wise(OpKind kind) {
 
 }  // namespace
 
-int Network::add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k,
-                        Pool& pool) {
+int Network::plan_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k,
+                         bool is_mapped) {
   Packed matrix;
   if (!plan_layout(encoding, n, k, &matrix)) throw std::invalid_argument("matrix: encoding or size");
   if (source_bytes != row_bytes(encoding, k) * (size_t)n) throw std::invalid_argument("matrix: byte count");
   matrix.data = arena.take(matrix.data_bytes);
-  RepackJob job;
-  job.encoding = encoding;
-  job.source = source;
-  job.packed = &matrix;
-  pool.run(repack_work, &job);
-  if (!job.is_finite) throw std::overflow_error("matrix: a value or scale is infinite or not a number");
+  unpacked.push_back({matrices.size(), encoding, source, is_mapped});
   matrices.push_back(matrix);
   return (int)matrices.size() - 1;
+}
+
+int Network::pack(Pool& pool) {
+  constexpr int kTiles = 8;  // of a chunk: large enough that claiming one costs nothing beside it
+  PackJob job = {unpacked, matrices, {}, nullptr, {0}, {unpacked.size()}};
+  job.left.reset(new std::atomic<int>[unpacked.size()]);
+  for (size_t i = 0; i < unpacked.size(); ++i) {
+    const int n_tiles = matrices[unpacked[i].matrix].n_tiles;
+    job.left[i].store(n_tiles);
+    for (int t = 0; t < n_tiles; t += kTiles) job.chunks.push_back({i, t, std::min(t + kTiles, n_tiles)});
+  }
+  pool.run(pack_work, &job);
+  const size_t bad = job.bad.load();
+  const int result = bad < unpacked.size() ? (int)unpacked[bad].matrix : kNone;
+  unpacked.clear();
+  return result;
 }
 
 int Network::add_vector(const float* values, size_t n) {

@@ -71,6 +71,13 @@ struct RopeTable {
 struct Network {
   Arena arena;  // of the packed matrices
   std::vector<Packed> matrices;
+  struct Unpacked {
+    size_t matrix;
+    Encoding encoding;
+    const uint8_t* source;
+    bool is_mapped;
+  };
+  std::vector<Unpacked> unpacked;           // planned, and not yet packed
   std::vector<std::vector<float>> vectors;  // padded with zeros to a multiple of 32
   std::vector<Register> registers;
   std::vector<RopeTable> ropes;
@@ -80,9 +87,13 @@ struct Network {
   int vocab_size = 0;
   int context_length = 0;
 
-  // Throws std::invalid_argument when the encoding and sizes do not fit the bytes given, std::overflow_error
-  // when they hold what is no finite number.
-  int add_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k, Pool& pool);
+  // A matrix that `pack` will read from `source`, which must stay until then. Throws std::invalid_argument
+  // when the encoding and sizes do not fit the bytes given. The pages of a mapped file are given back as soon
+  // as they are read.
+  int plan_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k,
+                  bool is_mapped);
+  // Packs what was planned, on all threads. The first matrix that holds what is no finite number, or kNone.
+  int pack(Pool& pool);
   int add_vector(const float* values, size_t n);
   int add_register(int width);
   int add_rope(const double* inv_freq, size_t n, float magnitude);

@@ -11,13 +11,31 @@ from unspool.types import F32, F64, I32, Ids
 def instruction_sets() -> list[str]:
     """Names of the kernel sets this machine runs, widest first."""
 
+def string_starts(data: npt.NDArray[np.uint8], position: int, end: int, n: int) -> npt.NDArray[np.int64]:
+    """Where the bytes begin of each of n strings, 8 bytes of length before each, that follow each other from
+    `position`; fewer than n where one does not end before `end`."""
+
+def strings(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list[str]:
+    """The strings between each two starts, without the 8 bytes before the second; UnicodeDecodeError for one
+    that is not UTF-8."""
+
+def split_strings(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list[tuple[str, ...]]:
+    """The same, each cut at its spaces."""
+
 class Engine:
     """One network with its weights, KV pages and threads. Not to be used from two threads at once."""
 
     def __init__(self, n_threads: int, isa: str) -> None:
         """`isa` is a name of `instruction_sets`, or empty for the widest."""
+    def plan_matrix(self, encoding: int, data: npt.NDArray[np.uint8], n: int, k: int, is_mapped: bool) -> int:
+        """An (n, k) matrix stored row by row in `encoding` (a GGUF type number), which `pack` will pack.
+
+        The pages of a mapped file are given back as they are read.
+        """
+    def pack(self) -> int:
+        """Pack what was planned; the first matrix that holds what is no finite number, or -1."""
     def add_matrix(self, encoding: int, data: npt.NDArray[np.uint8], n: int, k: int) -> int:
-        """Pack an (n, k) matrix stored row by row in `encoding` (a GGUF type number)."""
+        """Plan a matrix and pack it at once; OverflowError for what is no finite number."""
     def add_vector(self, values: F32) -> int: ...
     def add_register(self, width: int) -> int: ...
     def add_rope(self, inv_freq: npt.NDArray[np.float64], magnitude: float) -> int: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from unspool.engine.stats import EngineStats
 from unspool.engine.token_table import TokenTable
 from unspool.engine.worker import Worker
 from unspool.errors import BadRequest, TemplateError
-from unspool.loading import check_same_tokens, check_settings, make_runner, open_model, room_for
+from unspool.loading import Loaded, load
 from unspool.models.loader import LoadedModel
 from unspool.runners.base import DEFAULT_PAGE_SIZE, Runner
 from unspool.timeline import Timeline
@@ -58,39 +57,22 @@ class OpenModel:
         self._chat_template = chat_template
 
     @classmethod
-    def load(
-        cls,
-        model: str | Path,
-        *,
-        threads: int | None,
-        context_length: int | None,
-        kv_tokens: int | None,
-        kv_memory: int | float | str | None,
-        page_size: int,
-        runner: str,
-        limits: Limits | None,
-        amateur: str | Path | None,
-        weights: str | None,
-    ) -> OpenModel:
-        check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory, weights)
-        with ExitStack() as undo:
-            loaded = open_model(model, weights, threads)
-            undo.callback(loaded.close)
-            second = None if amateur is None else open_model(amateur)
-            if second is not None:
-                undo.callback(second.close)
-                check_same_tokens(loaded, second)
-            context_length, kv_tokens = room_for(
-                loaded, context_length, kv_tokens, kv_memory, page_size, second
+    def of(cls, loaded: Loaded, limits: Limits | None) -> OpenModel:
+        """With the engine; where that cannot be built, what was loaded is closed."""
+        try:
+            tokenizer = loaded.model.tokenizer
+        except BaseException:
+            loaded.close()
+            raise
+        try:
+            return cls(
+                loaded.runner, tokenizer, loaded.model, None, loaded.context_length, limits, loaded.amateur
             )
-            built = make_runner(runner, loaded, kv_tokens, page_size, threads)
-            beside = None
-            if second is not None:
-                undo.callback(built.close)
-                beside = make_runner(runner, second, kv_tokens, page_size, threads), second
-            whole = cls(built, loaded.tokenizer, loaded, None, context_length, limits, beside)
-            undo.pop_all()
-            return whole
+        except BaseException:  # it has closed the runners
+            loaded.model.close()
+            if loaded.amateur is not None:
+                loaded.amateur[1].close()
+            raise
 
     @property
     def source(self) -> str | None:
@@ -152,7 +134,7 @@ class Door:
         amateur: str | Path | None = None,
         weights: str | None = None,
     ) -> None:
-        self._model = OpenModel.load(
+        loaded = load(
             model,
             threads=threads,
             context_length=context_length,
@@ -160,10 +142,15 @@ class Door:
             kv_memory=kv_memory,
             page_size=page_size,
             runner=runner,
-            limits=limits,
             amateur=amateur,
             weights=weights,
         )
+        self._model = OpenModel.of(loaded, limits)
+
+    @classmethod
+    def from_loaded(cls, loaded: Loaded, *, limits: Limits | None = None) -> Self:
+        """A door to what `unspool.loading.load` has loaded; closing it closes that."""
+        return cls._to(OpenModel.of(loaded, limits))
 
     @classmethod
     def from_parts(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -23,6 +25,52 @@ from unspool.sizes import read_size, shown
 
 MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
 MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What an engine is built on: a model and its runner, and an amateur's where there is one."""
+
+    runner: Runner
+    model: LoadedModel
+    context_length: int
+    amateur: tuple[Runner, LoadedModel] | None
+
+    def close(self) -> None:
+        for runner, model in ((self.runner, self.model), *(() if self.amateur is None else (self.amateur,))):
+            runner.close()
+            model.close()
+
+
+def load(
+    model: str | Path,
+    *,
+    threads: int | None = None,
+    context_length: int | None = None,
+    kv_tokens: int | None = None,
+    kv_memory: int | float | str | None = None,
+    page_size: int = DEFAULT_PAGE_SIZE,
+    runner: str = "native",
+    amateur: str | Path | None = None,
+    weights: str | None = None,
+) -> Loaded:
+    """For the arguments see `Door`; everything or nothing is loaded."""
+    check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory, weights)
+    with ExitStack() as undo:
+        loaded = open_model(model, weights, threads)
+        undo.callback(loaded.close)
+        second = None if amateur is None else open_model(amateur)
+        if second is not None:
+            undo.callback(second.close)
+            check_same_tokens(loaded, second)
+        context_length, kv_tokens = room_for(loaded, context_length, kv_tokens, kv_memory, page_size, second)
+        built = make_runner(runner, loaded, kv_tokens, page_size, threads)
+        beside = None
+        if second is not None:
+            undo.callback(built.close)
+            beside = make_runner(runner, second, kv_tokens, page_size, threads), second
+        undo.pop_all()
+        return Loaded(built, loaded, context_length, beside)
 
 
 def check_settings(

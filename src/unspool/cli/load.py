@@ -34,11 +34,24 @@ def load_llm(
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
     path = found_model(model, quiet=quiet)
     beside = None if amateur is None else found_model(amateur, quiet=quiet)
+    from unspool import loading
+    from unspool.models.loader import Background
+
+    # Packing weights needs little of the interpreter, and the engine's modules need nothing of the weights.
+    loaded = Background(
+        lambda: loading.load(
+            path,
+            threads=threads,
+            context_length=context,
+            runner=runner,
+            amateur=beside,
+            weights=weights,
+            **kv,
+        )
+    )
     from unspool.llm import LLM
 
-    return LLM(
-        path, threads=threads, context_length=context, runner=runner, amateur=beside, weights=weights, **kv
-    )
+    return LLM.from_loaded(loaded.result())
 
 
 def found_model(model: str, *, quiet: bool) -> Path:

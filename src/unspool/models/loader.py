@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Background(Generic[T]):
+class Background(Generic[T]):
     """A value that a thread works out while the caller does something else."""
 
     def __init__(self, work: Callable[[], T]) -> None:
@@ -63,7 +63,7 @@ class LoadedModel:
             self.graph = build_graph(self.config, self.source)
             if weights is not None:
                 self.source = QuantizedSource(self.source, weights, threads)
-            self._tokenizer = _Background(self._load_tokenizer)
+            self._tokenizer = Background(self._load_tokenizer)
         except BaseException:
             self.source.close()
             raise

@@ -24,7 +24,7 @@ from unspool.models.graph import (
 )
 from unspool.models.weights import Tensor, WeightSource, dequantize
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
-from unspool.models.weights.mapped_file import release_pages
+from unspool.models.weights.mapped_file import mapping_of
 from unspool.runners.instructions import Instruction, Kind
 from unspool.runners.lowering import Lowered, Products, lower
 from unspool.runners.packed_size import packed_bytes
@@ -63,6 +63,9 @@ class Builder:
     def build(self) -> None:
         for op in self.instructions:
             self._add(op)
+        bad = self.engine.pack()  # all at once: threads wait for each other, and for the interpreter, once
+        if bad >= 0:
+            raise self._not_finite(next(name for (name, _), i in self.matrices.items() if i == bad))
 
     def _register(self, name: str) -> int:
         return _LOGITS if name == "logits" else self.registers[name]
@@ -79,11 +82,8 @@ class Builder:
             start, stop = rows or (0, n)
             data = tensor.data[start * row_bytes : stop * row_bytes]
             number = TYPE_NUMBERS[tensor.encoding]
-            try:
-                self.matrices[key] = self.engine.add_matrix(number, data, stop - start, k)
-            except OverflowError as problem:
-                raise self._not_finite(name) from problem
-            release_pages(data)
+            is_mapped = mapping_of(data) is not None
+            self.matrices[key] = self.engine.plan_matrix(number, data, stop - start, k, is_mapped)
         return self.matrices[key]
 
     def _vector(self, name: str, rows: tuple[int, int] | None = None) -> int:

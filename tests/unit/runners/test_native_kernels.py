@@ -219,3 +219,23 @@ def test_gating_where_gate_and_up_are_computed_changes_no_bit(encoding: Encoding
         logits = together.forward(*arrays)
         assert np.abs(logits).max() > 0
         assert logits.tobytes() == apart.forward(*arrays).tobytes()
+
+
+def test_matrices_are_packed_all_at_once_as_one_by_one() -> None:
+    tensors = [random_tensor(kind, 40, 512, i) for i, kind in enumerate((Encoding.Q4_K, Encoding.F16))]
+    engine = _native.Engine(3, "")
+    planned = [engine.plan_matrix(TYPE_NUMBERS[t.encoding], t.data, 40, 512, False) for t in tensors]
+    assert engine.pack() == -1
+    assert engine.pack() == -1  # nothing is left
+    for matrix, tensor in zip(planned, tensors, strict=True):
+        alone = _native.Engine(1, "")
+        expected = alone.unpack(alone.add_matrix(TYPE_NUMBERS[tensor.encoding], tensor.data, 40, 512))
+        assert np.array_equal(engine.unpack(matrix), expected)
+
+
+def test_packing_tells_the_first_matrix_that_holds_no_number() -> None:
+    good, bad = np.zeros(64, np.float32), np.full(64, np.inf, np.float32)
+    engine = _native.Engine(2, "")
+    for values in (good, bad, good, bad):
+        engine.plan_matrix(TYPE_NUMBERS[Encoding.F32], values.view(np.uint8), 1, 64, False)
+    assert engine.pack() == 1

@@ -65,13 +65,15 @@ def _byte_level(fields: Fields) -> TokenizerParts:
     vocabulary = _vocabulary(fields, tokens)
     roles = _roles(fields, len(tokens), {})
     kinds = _kinds(fields, tokens, roles)
-    merges: list[Any] = [tuple(merge.split(" ")) for merge in fields.strings(_MERGES)]
-    try:
-        with blamed_on(fields.path, _MERGES, "do not fit the tokens"):
-            model = models.BPE(vocabulary, merges, ignore_merges=rule.takes_whole_words)
-    except ModelFileError:
-        _explain_merges(fields, vocabulary, merges)
-        raise
+    with _collector_paused():
+        merges: list[Any] = fields.split_strings(_MERGES)
+        try:
+            with blamed_on(fields.path, _MERGES, "do not fit the tokens"):
+                model = models.BPE(vocabulary, merges, ignore_merges=rule.takes_whole_words)
+        except ModelFileError:
+            _explain_merges(fields, vocabulary, merges)
+            raise
+        del merges  # before the collector comes to walk them
     words = Preparation(None, splitter(rule))
     return _parts(
         fields,
@@ -144,7 +146,8 @@ def _sentencepiece(fields: Fields) -> TokenizerParts:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Half a million merges are born at once; the cyclic collector would walk all of them several times."""
+    """Up to half a million merges are born at once; the cyclic collector would walk all of them several
+    times."""
     was_on = gc.isenabled()
     gc.disable()
     try:

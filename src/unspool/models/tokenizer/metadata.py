@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool.errors import ModelFileError, brief
+from unspool.models.weights.string_array import StringArray
 
 
 class Fields:
@@ -61,6 +62,13 @@ class Fields:
             index, item = next((i, item) for i, item in enumerate(items) if type(item) is not str)
             self.fail(f"{key}[{index}]", f"is {brief(item)}, expected a string")
         return items
+
+    def split_strings(self, key: str) -> list[tuple[str, ...]]:
+        """An array of strings, each cut at its spaces."""
+        value = self._values.get(key)
+        if isinstance(value, StringArray):
+            return value.split()
+        return [tuple(text.split(" ")) for text in self.strings(key)]
 
     def numbers(self, key: str, n: int) -> npt.NDArray[Any] | None:
         """An array of n numbers, or None where the file has none."""

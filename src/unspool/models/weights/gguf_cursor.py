@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import mmap
-from array import array
 from pathlib import Path
 from struct import Struct
 
+import numpy as np
+import numpy.typing as npt
+
+from unspool import _native
 from unspool.errors import ModelFileError
 
 # The largest real headers (a 262k-token vocabulary with its merges, plus an embedded tokenizer.json)
@@ -67,23 +70,17 @@ class Cursor:
                 field, f"is not UTF-8 ({problem.reason} at byte {start + problem.start})"
             ) from None
 
-    def string_starts(self, n_strings: int, field: str) -> array[int]:
+    def string_starts(self, n_strings: int, field: str) -> npt.NDArray[np.int64]:
         """Step over an array of strings; return where each one's bytes start (see `StringArray`)."""
         if n_strings * 8 > self.end - self.position:
             raise self.overrun(field, n_strings * 8)
-        buffer, end, position, unpack = self.buffer, self.end, self.position, _U64.unpack_from
-        last_length = end - 8
-        starts = array("q")  # 8 bytes a string, what its length takes in the file
-        for index in range(n_strings):  # vocabularies are on the way to the first token: no calls in here
-            if position > last_length:
-                self.position = position
-                raise self.overrun(f"{field}[{index}] length", 8)
-            (n_bytes,) = unpack(buffer, position)
-            position += 8
-            if n_bytes > end - position:
-                self.position = position
-                raise self.overrun(f"{field}[{index}]", n_bytes)
-            starts.append(position)
-            position += n_bytes
-        self.position = position
+        data = np.frombuffer(self.buffer, np.uint8)
+        starts = _native.string_starts(data, self.position, self.end, n_strings)
+        index = len(starts)
+        if index:
+            last = int(starts[-1])
+            self.position = last + _U64.unpack_from(self.buffer, last - 8)[0]
+        if index < n_strings:  # says what is wrong with the next one
+            self.take(self.u64(f"{field}[{index}] length"), f"{field}[{index}]")
+            raise AssertionError(f"{field}[{index}] ends within the file")
         return starts

@@ -39,16 +39,22 @@ def shown(name: str, limit: int = 80) -> str:
     return text if len(text) <= limit else f"{text[:limit]}..."
 
 
+def mapping_of(data: npt.NDArray[np.uint8]) -> mmap.mmap | None:
+    """The mapping that the data is a view of."""
+    base: object = data
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapping = base.obj if isinstance(base, memoryview) else base
+    return mapping if isinstance(mapping, mmap.mmap) else None
+
+
 def release_pages(data: npt.NDArray[np.uint8]) -> None:
     """Let the system drop the memory of a view of a mapped file; reading it again maps it again.
 
     Only whole pages inside the view are dropped. Data that is no view of a mapping is left alone.
     """
-    base: object = data
-    while isinstance(base, np.ndarray):
-        base = base.base
-    mapping = base.obj if isinstance(base, memoryview) else base
-    if not isinstance(mapping, mmap.mmap) or not hasattr(mapping, "madvise"):
+    mapping = mapping_of(data)
+    if mapping is None or not hasattr(mapping, "madvise"):
         return
     start = data.ctypes.data - np.frombuffer(mapping, np.uint8).ctypes.data
     first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
