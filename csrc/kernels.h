@@ -48,7 +48,7 @@ inline size_t partial_floats(int head_padded) {
 
 // Memory that attending kMaxQueries queries takes: see Batch in kernels/attention.h.
 inline size_t attention_scratch(int head_padded) {
-  return (size_t)kMaxQueries * (3 * head_padded + kSegment) + 64 * 64 + 32 * (size_t)head_padded;
+  return (size_t)kMaxQueries * (3 * head_padded + kSegment) + 32 * (size_t)(kSegment + head_padded);
 }
 
 // The first segment that the token at `position` attends to.

@@ -36,8 +36,8 @@ struct Batch {
   Upcoming then;       // what is read after it
 };
 
-// Tokens of the panel of V, and the values of each that it holds.
-constexpr int kPanelTokens = 64, kPanelValues = 64;
+// Values of each token of a tile; the panel of V holds as many of a segment.
+constexpr int kTileValues = kLanes * kTileBlocks, kWideValues = 2 * kTileValues;
 
 // Turns the scores of one query over a segment into weights, their sum and the largest score. Tokens
 // outside [first, last) are masked; only blocks [block0, block1) of 16 tokens are looked at, since the rest
@@ -121,9 +121,9 @@ static void score_segment(const AttentionShape& shape, const uint16_t* k, const 
     const uint16_t* page = page_at(shape, k, pages, s.base + at);
     const int tokens = s.end - at < size ? s.end - at : size;
     Next next = whole_page(shape, v, pages, s.base + at);
-    for (int block = 0; block < tokens; block += kLanes * kScoreBlocks) {
-      const int n_blocks = kScoreBlocks > 1 && block + kLanes < tokens ? kScoreBlocks : 1;
-      constexpr int kStride = kLanes * kScoreBlocks;
+    for (int block = 0; block < tokens; block += kLanes * kTileBlocks) {
+      const int n_blocks = kTileBlocks > 1 && block + kLanes < tokens ? kTileBlocks : 1;
+      constexpr int kStride = kLanes * kTileBlocks;
       for (int d = 0; widen && d < head; ++d) {
         next.ask(n_blocks);
         for (int b = 0; b < n_blocks; ++b)
@@ -135,74 +135,57 @@ static void score_segment(const AttentionShape& shape, const uint16_t* k, const 
         float* p = batch.p + (size_t)i * kSegment + at + block;
         if (widen)
           n_blocks == 1 ? score<1>(n, batch.panel, kStride, head, q, p, nullptr)
-                        : score<kScoreBlocks>(n, batch.panel, kStride, head, q, p, nullptr);
+                        : score<kTileBlocks>(n, batch.panel, kStride, head, q, p, nullptr);
         else
           n_blocks == 1 ? score<1>(n, page + block, size, head, q, p, &next)
-                        : score<kScoreBlocks>(n, page + block, size, head, q, p, &next);
+                        : score<kTileBlocks>(n, page + block, size, head, q, p, &next);
       }
     }
   }
 }
 
-// The values of one page, read where they lie: few queries do not pay for widening them.
-static void add_page(const AttentionShape& shape, const uint16_t* page, int at, int tokens,
-                     const Batch& batch, Next* next) {
-  const int head = shape.head_padded;
-  for (int i = 0; i < batch.n; i += kValueQueries) {
-    const int n = batch.n - i < kValueQueries ? batch.n - i : kValueQueries;
-    const float* p = batch.p + (size_t)i * kSegment + at;
-    float* out = batch.acc + (size_t)i * head;
+// acc[i][first + ..] of all queries for values [first, first + width) of each token, which are values
+// [from, from + width) of the spans.
+template <class T>
+static void add_spans(const AttentionShape& shape, const Batch& batch, int begin, Span<T>* spans, int n_spans,
+                      int from, int v_stride, int first, int width) {
+  const bool wide = batch.n <= kTileQueries / 2;
+  for (int i = 0; i < batch.n; i += kTileQueries) {
+    const int n = batch.n - i < kTileQueries ? batch.n - i : kTileQueries;
+    const float* p = batch.p + (size_t)i * kSegment + begin;
+    float* out = batch.acc + (size_t)i * shape.head_padded + first;
     int d = 0;
-    for (; d + kLanes * kValueBlocks <= head; d += kLanes * kValueBlocks)
-      add_values<kValueBlocks>(n, page + d, head, tokens, p, out + d, head, next);
-    for (; d < head; d += kLanes) add_values<1>(n, page + d, head, tokens, p, out + d, head, next);
-  }
-}
-
-// Values [d, d + width) of tokens [at, at + tokens), which are on the panel.
-static void add_panel(const Batch& batch, int head, int d, int width, int at, int tokens) {
-  for (int i = 0; i < batch.n; i += kValueQueries) {
-    const int n = batch.n - i < kValueQueries ? batch.n - i : kValueQueries;
-    const float* p = batch.p + (size_t)i * kSegment + at;
-    float* out = batch.acc + (size_t)i * head + d;
-    int e = 0;
-    for (; e + kLanes * kValueBlocks <= width; e += kLanes * kValueBlocks)
-      add_values<kValueBlocks>(n, batch.panel + e, kPanelValues, tokens, p, out + e, head, nullptr);
-    for (; e < width; e += kLanes)
-      add_values<1>(n, batch.panel + e, kPanelValues, tokens, p, out + e, head, nullptr);
+    for (; wide && d + kWideValues <= width; d += kWideValues)
+      add_values<2 * kTileBlocks>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded);
+    for (; d + kTileValues <= width; d += kTileValues)
+      add_values<kTileBlocks>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded);
+    for (; d < width; d += kLanes)
+      add_values<1>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded);
   }
 }
 
 static void value_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
                           const int32_t* pages, const Batch& batch, const Seen& s) {
   const int size = shape.page_size, head = shape.head_padded;
-  memset(batch.acc, 0, sizeof(float) * batch.n * head);
-  if (batch.n <= kValueQueries) {
-    for (int at = s.begin; at < s.end; at += size) {
-      Next next = next_keys(shape, k, pages, batch, s.base + at, (at - s.begin) / size);
-      const int tokens = s.end - at < size ? s.end - at : size;
-      add_page(shape, page_at(shape, v, pages, s.base + at), at, tokens, batch, &next);
-    }
-    return;
-  }
-  for (int at = s.begin; at < s.end; at += kPanelTokens) {
-    const int tokens = s.end - at < kPanelTokens ? s.end - at : kPanelTokens;
-    for (int d = 0; d < head; d += kPanelValues) {
-      const int width = head - d < kPanelValues ? head - d : kPanelValues;
-      for (int j = 0; j < tokens;) {
-        const int token = s.base + at + j, slot = token % size;
-        const int here = size - slot < tokens - j ? size - slot : tokens - j;
-        const uint16_t* page = page_at(shape, v, pages, token) + (size_t)slot * head + d;
-        Next next = {};
-        if (d == 0 && slot == 0) next = next_keys(shape, k, pages, batch, token, (at + j - s.begin) / size);
-        for (const int end = j + here; j < end; ++j, page += head) {
-          next.ask(head / 32 + 1);
-          for (int e = 0; e < width; e += kLanes)
-            f_store(batch.panel + j * kPanelValues + e, f_load_f16(page + e));
-        }
+  Span<uint16_t> spans[kSegment / 16];  // a page each
+  int n_spans = 0;
+  for (int at = s.begin; at < s.end; at += size, ++n_spans)
+    spans[n_spans] = {page_at(shape, v, pages, s.base + at), s.end - at < size ? s.end - at : size,
+                      next_keys(shape, k, pages, batch, s.base + at, n_spans)};
+  if (batch.n <= kTileQueries)  // too few to pay for widening them
+    return add_spans(shape, batch, s.begin, spans, n_spans, 0, head, 0, head);
+  for (int d = 0; d < head; d += kTileValues) {
+    const int width = head - d < kTileValues ? head - d : kTileValues;
+    float* to = batch.panel;
+    for (int i = 0; i < n_spans; ++i) {
+      const uint16_t* from = spans[i].v + d;
+      for (int j = 0; j < spans[i].tokens; ++j, from += head, to += kTileValues) {
+        spans[i].next.ask((width + 31) / 32);
+        for (int e = 0; e < width; e += kLanes) f_store(to + e, f_load_f16(from + e));
       }
-      add_panel(batch, head, d, width, at, tokens);
     }
+    Span<float> panel = {batch.panel, s.end - s.begin, {}};
+    add_spans(shape, batch, s.begin, &panel, 1, 0, kTileValues, d, width);
   }
 }
 
@@ -263,7 +246,7 @@ static inline void write_out(const AttentionShape& shape, Running total, float* 
 
 // Lays the queries out tile by tile, dimension by dimension, so that a tile reads its values in a row.
 static Batch batch_of(const AttentionShape& shape, const Query* queries, int n, float* scratch) {
-  const int head = shape.head_padded, n_tiles = (n + kScoreQueries - 1) / kScoreQueries;
+  const int head = shape.head_padded, n_tiles = (n + kTileQueries - 1) / kTileQueries;
   Batch batch = {};
   batch.queries = queries;
   batch.n = n;

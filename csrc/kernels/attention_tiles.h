@@ -4,14 +4,15 @@
 #pragma once
 #include <string.h>
 
+#include <type_traits>
+
 namespace unspool {
 namespace UNSPOOL_ISA {
 
 constexpr int kLanes = 16;
-// Queries and vectors of 16 tokens that share a tile of scores; queries and vectors of 16 values that share a
-// tile of results.
-constexpr int kScoreQueries = kRegisters >= 32 ? 12 : 6, kScoreBlocks = kRegisters >= 32 ? 2 : 1;
-constexpr int kValueQueries = 6, kValueBlocks = kRegisters >= 32 ? 4 : 1;
+// Queries, and vectors of 16 tokens or values, that share a tile. Of values, tiles of half the queries are
+// twice as wide.
+constexpr int kTileQueries = kRegisters >= 32 ? 12 : 6, kTileBlocks = kRegisters >= 32 ? 2 : 1;
 
 // What is needed next is asked for while the tile before it is computed: pages lie far apart, where no
 // prefetcher of the processor finds them.
@@ -38,78 +39,80 @@ static void score_tile(const T* k, int k_stride, int head, const float* q, float
   F acc[NQ][NB];
   for (int i = 0; i < NQ; ++i)
     for (int b = 0; b < NB; ++b) acc[i][b] = f_zero();
-  for (int d = 0; d < head; ++d) {
-    if (next) next->ask(1);
+  Next ahead = next ? *next : Next{};
+  int d = 0;
+  do {
+    ahead.ask(1);
     F keys[NB];
     for (int b = 0; b < NB; ++b) keys[b] = f_load_any(k + (size_t)d * k_stride + kLanes * b);
     for (int i = 0; i < NQ; ++i) {
       const F value = f_set1(q[d * NQ + i]);
       for (int b = 0; b < NB; ++b) acc[i][b] = f_fma(value, keys[b], acc[i][b]);
     }
-  }
+  } while (++d < head);
+  if (next) *next = ahead;
   for (int i = 0; i < NQ; ++i)
     for (int b = 0; b < NB; ++b) f_store(p + i * kSegment + kLanes * b, acc[i][b]);
 }
 
-// out[i][16 b ..] += sum over tokens of p[i][token] * v[token][16 b ..]: v is [tokens][v_stride].
+// Values of some tokens of a segment that lie in a row.
+template <class T>
+struct Span {
+  const T* v;
+  int tokens;
+  Next next;  // what is asked for meanwhile
+};
+
+// out[i][16 b ..] = sum over the tokens of all spans of p[i][token] * v[token][16 b ..], v being
+// [tokens][v_stride].
 template <int NQ, int NB, class T>
-static void value_tile(const T* v, int v_stride, int tokens, const float* p, float* out, int out_stride,
-                       Next* next) {
+static void value_tile(Span<T>* spans, int n_spans, int first, int v_stride, const float* p, float* out,
+                       int out_stride) {
   F acc[NQ][NB];
   for (int i = 0; i < NQ; ++i)
-    for (int b = 0; b < NB; ++b) acc[i][b] = f_load(out + i * out_stride + kLanes * b);
-  for (int j = 0; j < tokens; ++j) {
-    if (next) next->ask((NB + 1) / 2);
-    F values[NB];
-    for (int b = 0; b < NB; ++b) values[b] = f_load_any(v + (size_t)j * v_stride + kLanes * b);
-    for (int i = 0; i < NQ; ++i) {
-      const F weight = f_set1(p[i * kSegment + j]);
-      for (int b = 0; b < NB; ++b) acc[i][b] = f_fma(weight, values[b], acc[i][b]);
-    }
-  }
+    for (int b = 0; b < NB; ++b) acc[i][b] = f_zero();
+  Span<T>* const end = spans + n_spans;
+  do {
+    const T* v = spans->v + first;
+    const float* const p_end = p + spans->tokens;
+    Next next = spans->next;
+    do {
+      next.ask((NB + 1) / 2);
+      F values[NB];
+      for (int b = 0; b < NB; ++b) values[b] = f_load_any(v + kLanes * b);
+      for (int i = 0; i < NQ; ++i) {
+        const F weight = f_set1(p[i * kSegment]);
+        for (int b = 0; b < NB; ++b) acc[i][b] = f_fma(weight, values[b], acc[i][b]);
+      }
+      v += v_stride;
+    } while (++p < p_end);
+    spans->next = next;
+  } while (++spans < end);
   for (int i = 0; i < NQ; ++i)
     for (int b = 0; b < NB; ++b) f_store(out + i * out_stride + kLanes * b, acc[i][b]);
 }
 
-template <int NB, class T>
-static void score(int n, const T* k, int k_stride, int head, const float* q, float* p, Next* next) {
-  switch (n) {
-#define UNSPOOL_TILE(NQ) \
-  case NQ:               \
-    return score_tile<NQ, NB>(k, k_stride, head, q, p, next);
-    UNSPOOL_TILE(1)
-    UNSPOOL_TILE(2)
-    UNSPOOL_TILE(3)
-    UNSPOOL_TILE(4)
-    UNSPOOL_TILE(5)
-    UNSPOOL_TILE(6)
-  }
-  if constexpr (kScoreQueries > 6) switch (n) {
-      UNSPOOL_TILE(7)
-      UNSPOOL_TILE(8)
-      UNSPOOL_TILE(9)
-      UNSPOOL_TILE(10)
-      UNSPOOL_TILE(11)
-      UNSPOOL_TILE(12)
-#undef UNSPOOL_TILE
-    }
+// Calls f with n as a constant, n in [1, MOST].
+template <int MOST, class Fn>
+static inline void with_constant(int n, Fn&& f) {
+  if constexpr (MOST > 1)
+    if (n < MOST) return with_constant<MOST - 1>(n, f);
+  f(std::integral_constant<int, MOST>());
 }
 
 template <int NB, class T>
-static void add_values(int n, const T* v, int v_stride, int tokens, const float* p, float* out,
-                       int out_stride, Next* next) {
-  switch (n) {
-#define UNSPOOL_TILE(NQ) \
-  case NQ:               \
-    return value_tile<NQ, NB>(v, v_stride, tokens, p, out, out_stride, next);
-    UNSPOOL_TILE(1)
-    UNSPOOL_TILE(2)
-    UNSPOOL_TILE(3)
-    UNSPOOL_TILE(4)
-    UNSPOOL_TILE(5)
-    UNSPOOL_TILE(6)
-#undef UNSPOOL_TILE
-  }
+static void score(int n, const T* k, int k_stride, int head, const float* q, float* p, Next* next) {
+  with_constant<kTileQueries>(n,
+                              [&](auto queries) { score_tile<queries, NB>(k, k_stride, head, q, p, next); });
+}
+
+// Values [first, first + 16 NB).
+template <int NB, class T>
+static void add_values(int n, Span<T>* spans, int n_spans, int first, int v_stride, const float* p,
+                       float* out, int out_stride) {
+  constexpr int kMost = NB > kTileBlocks ? kTileQueries / 2 : kTileQueries;
+  with_constant<kMost>(
+      n, [&](auto queries) { value_tile<queries, NB>(spans, n_spans, first, v_stride, p, out, out_stride); });
 }
 
 }  // namespace UNSPOOL_ISA
