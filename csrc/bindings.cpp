@@ -295,7 +295,8 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
     std::vector<ActGroup> memory(Acts::bytes(n_rows, stride) / sizeof(ActGroup) + 1);
     const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups());
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
-    kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false);
+    const Memory scratch(kGemmScratch * sizeof(float));
+    kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false, scratch.as<float>());
   } else {
     kernels_.gemm_float(w, 0, w.n_tiles, {padded.data(), stride}, 0, n_rows, {result.data(), wide}, nullptr,
                         false);

@@ -41,6 +41,7 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
     deal_of_.push_back((int)kind);
   }
   scratch_ = Memory(attention_scratch(kv.head_padded) * sizeof(float) * pool.size());
+  gemm_scratch_ = Memory(kGemmScratch * sizeof(float) * pool.size());
 }
 
 // Consecutive row-wise instructions are one stage: what a row needs of them is its own.
@@ -263,7 +264,7 @@ int Forward::linear(const Stage& stage, size_t number, int thread) {
     int begin, end;
     while (take(counter(number, owner), last - first, least, &begin, &end)) {
       for (int t = begin; t < end; t += stride) {
-        tiles(op, first + t, first + std::min(t + stride, end));
+        tiles(op, first + t, first + std::min(t + stride, end), thread);
         if (fetch) bite_kv(thread);
       }
       n_done += end - begin;
@@ -285,9 +286,9 @@ bool Forward::take(std::atomic<int>& next, int n, int least, int* begin, int* en
 }
 
 // Tiles [begin, end) of the instruction, counted over all its parts, or of both where they are gated.
-void Forward::tiles(const Instruction& op, int begin, int end) {
+void Forward::tiles(const Instruction& op, int begin, int end, int thread) {
   if (op.gated != kNone) {
-    for (const Part& part : op.parts) product(op, part, begin, end);
+    for (const Part& part : op.parts) product(op, part, begin, end, thread);
     return gate_columns(op, begin, end);
   }
   int offset = 0;  // tiles of the parts before this one
@@ -295,15 +296,16 @@ void Forward::tiles(const Instruction& op, int begin, int end) {
     const int n_tiles = network_.matrices[part.matrix].n_tiles;
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, n_tiles);
     offset += n_tiles;
-    if (first < last) product(op, part, first, last);
+    if (first < last) product(op, part, first, last, thread);
   }
 }
 
-void Forward::product(const Instruction& op, const Part& part, int first, int last) {
+void Forward::product(const Instruction& op, const Part& part, int first, int last, int thread) {
   const Packed& w = network_.matrices[part.matrix];
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
   if (w.quantized())
-    kernels_.gemm_quant(w, first, last, acts(op.x, op), rows(part.out), bias, part.accumulate);
+    kernels_.gemm_quant(w, first, last, acts(op.x, op), rows(part.out), bias, part.accumulate,
+                        gemm_scratch_.as<float>() + (size_t)thread * kGemmScratch);
   else
     kernels_.gemm_float(w, first, last, rows(op.x), 0, row_count(op), rows(part.out), bias, part.accumulate);
 }

@@ -86,8 +86,8 @@ class Forward {
   void work_on_rows(const RowWork& work, int first, int last);
   int linear(const Stage& stage, size_t number, int thread);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
-  void tiles(const Instruction& op, int begin, int end);
-  void product(const Instruction& op, const Part& part, int first, int last);
+  void tiles(const Instruction& op, int begin, int end, int thread);
+  void product(const Instruction& op, const Part& part, int first, int last, int thread);
   void gate_columns(const Instruction& op, int begin, int end);
   void look_ahead(size_t index, int thread);
   void fill_rope_tables(int first, int last);
@@ -136,6 +136,7 @@ class Forward {
   std::vector<int> deal_of_;  // per instruction
   Memory partial_;            // slots of parts times heads, partial_floats each
   Memory scratch_;            // attention_scratch for each thread
+  Memory gemm_scratch_;       // kGemmScratch for each thread
   std::vector<Stage> stages_;
   // Units taken of the ranges that a stage is cut into, one for each thread to begin with; those of one
   // thread lie together.

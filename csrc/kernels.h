@@ -51,6 +51,9 @@ inline size_t attention_scratch(int head_padded) {
   return (size_t)kMaxQueries * (3 * head_padded + kSegment) + 32 * (size_t)(kSegment + head_padded);
 }
 
+// Floats for scales of a block of tiles that many rows pass over: see kernels/gemm_quant.h.
+constexpr int kGemmScratch = 32 * 1024;
+
 // The first segment that the token at `position` attends to.
 inline int first_segment(const AttentionShape& shape, int position) {
   const int first = shape.window > 0 ? position - shape.window + 1 : 0;
@@ -61,8 +64,9 @@ struct Kernels {
   const char* name;
 
   // out[r][16 t ..] (+)= x[r] . w[tile t] + bias for tiles [tile0, tile1) and all rows of x, or [row0, row1).
+  // scratch: kGemmScratch floats, on a line of the cache.
   void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
-                     bool accumulate);
+                     bool accumulate, float* scratch);
   void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,
                      const float* bias, bool accumulate);
 

@@ -11,22 +11,39 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-template <Store STORE, bool TWO_LEVEL>
-static inline F group_scale(const Packed& w, const uint8_t* tile, int index, int super) {
-  if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
-  const F d = f_load_f16((const uint16_t*)(tile + w.scale_at) + super * kTile);
-  const uint8_t* sub = tile + w.sub_at + index * kTile;
-  if (shares_sub(STORE)) return f_mul(d, f_load_low4(sub));
-  return f_mul(d, w.signed_sub ? f_load_i8(sub) : f_load_u8(sub));
-}
+// Scales and mins of a tile as they lie in memory, by the number of their group of GROUP inputs.
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN>
+struct PackedScales {
+  static constexpr bool kMin = MIN;
+  static constexpr int kGroups = kSuper / GROUP;  // that share an upper scale
+  const Packed& w;
+  const uint8_t* tile;
 
-template <Store STORE, bool TWO_LEVEL>
-static inline F group_min(const Packed& w, const uint8_t* tile, int index, int super) {
-  if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.min_at) + index * kTile);
-  const F dmin = f_load_f16((const uint16_t*)(tile + w.min_at) + super * kTile);
-  if (shares_sub(STORE)) return f_mul(dmin, f_load_high4(tile + w.sub_at + index * kTile));
-  return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
-}
+  F scale(int index) const {
+    if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
+    const F d = f_load_f16((const uint16_t*)(tile + w.scale_at) + index / kGroups * kTile);
+    const uint8_t* sub = tile + w.sub_at + index * kTile;
+    if (shares_sub(STORE)) return f_mul(d, f_load_low4(sub));
+    return f_mul(d, w.signed_sub ? f_load_i8(sub) : f_load_u8(sub));
+  }
+  F min(int index) const {
+    if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.min_at) + index * kTile);
+    const F dmin = f_load_f16((const uint16_t*)(tile + w.min_at) + index / kGroups * kTile);
+    if (shares_sub(STORE)) return f_mul(dmin, f_load_high4(tile + w.sub_at + index * kTile));
+    return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
+  }
+};
+
+// The same as floats, computed once for many rows.
+template <bool MIN>
+struct ReadyScales {
+  static constexpr bool kMin = MIN;
+  static constexpr int kFloats = MIN ? 2 * kTile : kTile;  // of a group
+  const float* floats;
+
+  F scale(int index) const { return f_load(floats + index * kFloats); }
+  F min(int index) const { return f_load(floats + index * kFloats + kTile); }
+};
 
 template <Store STORE, int NR>
 static inline void dot_rows(W quad, const ActGroup* x, int at, I dots[NR]) {
@@ -57,22 +74,35 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR>
-static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGroup* x, const float* units,
-                              Rows out, int row, int t, const float* bias, bool accumulate) {
+// Asks for the tile after the next, group by group while this one is computed: the hardware prefetcher stops
+// at a page's end.
+template <Store STORE>
+struct NextTile {
+  const uint8_t* at;
+  size_t step;
+
+  NextTile(const Packed& w, const uint8_t* tile)
+      : at(tile + 2 * w.tile_bytes), step(w.tile_bytes / (w.k_padded / kGroup)) {}
+  void prefetch() {
+    for (int line = 0; line < bits_of(STORE) + 1; ++line) __builtin_prefetch(at + 64 * line, 0, 2);
+    at += step;
+  }
+};
+
+// Adds the products of a tile with NR rows to acc.
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
+static inline void add_tile(const Packed& w, const uint8_t* tile, const Scales& scales, const ActGroup* x,
+                            F acc[NR]) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
-  F acc[NR];
-  for (int r = 0; r < NR; ++r) acc[r] = f_zero();
-  const size_t ahead = w.tile_bytes / n_groups;
-  const uint8_t* next = tile + 2 * w.tile_bytes;
-  for (int g = 0; g < n_groups; ++g, x += NR, next += ahead) {
-    // The tile after the next, while this one is computed: the hardware prefetcher stops at a page's end.
-#pragma GCC unroll 9
-    for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+  NextTile<STORE> next(w, tile);
+  if constexpr (kInteger && NR == 8 && kHasEightRows)
+    return add_eight_rows(tile, n_groups, scales, next, x, zero_bits, acc);
+  for (int g = 0; g < n_groups; ++g, x += NR) {
+    next.prefetch();
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR], dots0[NR];
 #pragma GCC unroll 2
@@ -100,15 +130,24 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
       }
       if (GROUP == 32 && half == 0) continue;
       const int index = GROUP == 32 ? g : 2 * g + half;
-      const F scale = group_scale<STORE, TWO_LEVEL>(w, tile, index, g / 8);
+      const F scale = scales.scale(index);
       if (MIN) {  // first, as this needs no sum that was just begun
-        const F min = group_min<STORE, TWO_LEVEL>(w, tile, index, g / 8);
+        const F min = scales.min(index);
         for (int r = 0; r < NR; ++r)
           acc[r] = f_fma(min, f_set1(GROUP == 32 ? x[r].wsum32 : x[r].wsum16[half]), acc[r]);
       }
       for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
     }
   }
+}
+
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
+static inline void quant_tile(const Packed& w, const uint8_t* tile, const Scales& scales, const ActGroup* x,
+                              const float* units, Rows out, int row, int t, const float* bias,
+                              bool accumulate) {
+  F acc[NR];
+  for (int r = 0; r < NR; ++r) acc[r] = f_zero();
+  add_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, scales, x, acc);
   for (int r = 0; r < NR; ++r) {
     float* to = out.row(row + r) + t * kTile;
     F value = f_mul(acc[r], f_set1(units[row + r]));
@@ -121,22 +160,47 @@ static inline void quant_tile(const Packed& w, const uint8_t* tile, const ActGro
 // Tiles in blocks that stay in the second-level cache while all rows pass over them.
 constexpr size_t kBlockBytes = 256 * 1024;
 
+// Of so many rows on, the scales of two-level kinds are computed once for all.
+constexpr int kManyRows = 2 * Acts::kBlock;
+
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN>
 static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
-                       bool accumulate) {
+                       bool accumulate, float* scratch) {
+  using FromTile = PackedScales<STORE, GROUP, TWO_LEVEL, MIN>;
+  using Ready = ReadyScales<MIN>;
+  const int n_indices = w.k_padded / GROUP, n_floats = n_indices * Ready::kFloats;  // of a tile
+  const bool ready = TWO_LEVEL && x.n_rows >= kManyRows && n_floats <= kGemmScratch;
   int block = (int)(kBlockBytes / w.tile_bytes);
+  if (ready && block > kGemmScratch / n_floats) block = kGemmScratch / n_floats;
   if (block < 1) block = 1;
   for (int first = tile0; first < tile1; first += block) {
     const int last = first + block < tile1 ? first + block : tile1;
+    if (ready)
+      for (int t = first; t < last; ++t) {
+        const FromTile scales = {w, w.tile(t)};
+        float* to = scratch + (t - first) * n_floats;
+        for (int index = 0; index < n_indices; ++index, to += Ready::kFloats) {
+          f_store(to, scales.scale(index));
+          if (MIN) f_store(to + kTile, scales.min(index));
+        }
+      }
     for (int row = 0; row < x.n_rows; row += Acts::kBlock) {
       int rows;
       const ActGroup* group = x.row(row, &rows);
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
+        if (TWO_LEVEL && ready && rows == Acts::kBlock) {
+          const Ready scales = {scratch + (t - first) * n_floats};
+          quant_tile<STORE, GROUP, TWO_LEVEL, MIN, Acts::kBlock>(w, tile, scales, group, x.units, out, row, t,
+                                                                 bias, accumulate);
+          continue;
+        }
+        const FromTile scales = {w, tile};
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                                  \
-  case NR:                                                                                                \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, group, x.units, out, row, t, bias, accumulate); \
+#define UNSPOOL_ROWS(NR)                                                                             \
+  case NR:                                                                                           \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, scales, group, x.units, out, row, t, bias, \
+                                                 accumulate);                                        \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)
@@ -154,10 +218,10 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
 }
 
 static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
-                       bool accumulate) {
+                       bool accumulate, float* scratch) {
 #define UNSPOOL_KIND(STORE, GROUP, TWO, MIN)                                                 \
   if (w.store == Store::STORE && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
-  return quant_rows<Store::STORE, GROUP, TWO, MIN>(w, tile0, tile1, x, out, bias, accumulate)
+  return quant_rows<Store::STORE, GROUP, TWO, MIN>(w, tile0, tile1, x, out, bias, accumulate, scratch)
   UNSPOOL_KIND(kU4, 32, false, false);   // Q4_0
   UNSPOOL_KIND(kU4, 32, false, true);    // Q4_1
   UNSPOOL_KIND(kU4, 32, true, true);     // Q4_K

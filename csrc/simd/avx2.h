@@ -17,6 +17,7 @@ struct I {
 using W = I;
 
 constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
+constexpr bool kHasEightRows = false;
 
 static inline F f_zero() {
   return {_mm256_setzero_ps(), _mm256_setzero_ps()};

@@ -12,7 +12,8 @@ using F = __m512;   // 16 float32
 using I = __m512i;  // 16 int32
 using W = __m512i;  // 64 unsigned bytes: lane r holds 4 consecutive inputs of output row r
 
-constexpr int kRegisters = 32;  // vectors of 16 floats that a processor keeps at hand
+constexpr int kRegisters = 32;        // vectors of 16 floats that a processor keeps at hand
+constexpr bool kHasEightRows = true;  // add_eight_rows: avx512_rows.h
 
 static inline F f_zero() {
   return _mm512_setzero_ps();

@@ -16,6 +16,7 @@ typedef int32_t I __attribute__((vector_size(64)));
 typedef uint32_t W __attribute__((vector_size(64)));  // 64 bytes, four a lane, lowest first
 
 constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
+constexpr bool kHasEightRows = false;
 
 typedef int16_t Half __attribute__((vector_size(64)));
 

@@ -98,12 +98,27 @@ def test_a_row_gives_the_same_bits_alone_and_among_others(encoding: Encoding, is
     tensor = random_tensor(encoding, 100, 512, seed=7)
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 100, 512)
-    x = np.random.default_rng(9).standard_normal((19, 512)).astype(np.float32)
-    together = engine.product(matrix, x)
-    for n_rows in (1, 2, 3, 4, 5, 6, 7, 8, 9):
-        for first in range(0, 19 - n_rows + 1, 3):
+    x = np.random.default_rng(9).standard_normal((40, 512)).astype(np.float32)
+    alone = np.concatenate([engine.product(matrix, x[row : row + 1]) for row in range(40)])
+    for n_rows in range(2, 41):
+        for first in {0, (40 - n_rows) // 2, 40 - n_rows}:
             part = engine.product(matrix, np.ascontiguousarray(x[first : first + n_rows]))
-            assert part.tobytes() == together[first : first + n_rows].tobytes()
+            assert part.tobytes() == alone[first : first + n_rows].tobytes()
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize("encoding", [e for e in QUANTIZED if e.block_values == 256], ids=lambda e: e.label)
+def test_many_rows_give_the_same_bits_where_scales_fill_their_scratch(encoding: Encoding, isa: str) -> None:
+    """The scales of so wide a tile take most of the memory for them, so that its neighbour comes after it;
+    those of the wider one are computed as for few rows."""
+    for width in (17 * 1024, 33 * 1024):
+        tensor = random_tensor(encoding, 32, width, seed=8)
+        engine = _native.Engine(1, isa)
+        matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 32, width)
+        x = np.random.default_rng(10).standard_normal((17, width)).astype(np.float32)
+        together = engine.product(matrix, x)
+        for row in (0, 7, 15, 16):
+            assert engine.product(matrix, x[row : row + 1]).tobytes() == together[row : row + 1].tobytes()
 
 
 @pytest.mark.parametrize("encoding", QUANTIZED, ids=lambda e: e.label)
