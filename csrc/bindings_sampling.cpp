@@ -7,6 +7,8 @@
 
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "bindings_sampling.h"
 #include "kernels.h"
@@ -25,24 +27,47 @@ using Logits = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;
 void add_op(Program& program, int kind, double a, double b, double c, bool flag,
             const std::vector<int32_t>& ids, const std::vector<double>& values) {
   if (kind < 0 || kind >= (int)OpKind::kCount) throw std::invalid_argument("add: no such kind");
-  if (!values.empty() && values.size() != ids.size()) throw std::invalid_argument("add: lengths");
+  const bool has_values = (OpKind)kind == OpKind::kBias;
+  if (values.size() != (has_values ? ids.size() : 0)) throw std::invalid_argument("add: lengths");
   program.ops.push_back({(OpKind)kind, a, b, c, flag, ids, values});
 }
 
-// Without conversion: a copy would not outlive this call.
-template <class T>
-Vector<T> array_of(nb::handle object) {
-  Vector<T> array;
-  if (!nb::try_cast(object, array, false)) throw std::invalid_argument("run: type or layout of an array");
-  return array;
+// What jobs point to, while the interpreter runs other threads, which may empty the lists it came in.
+struct Held {
+  std::vector<nb::tuple> rows;
+  std::vector<Vector<int32_t>> ids;
+  std::vector<Vector<double>> values;
+};
+
+nb::tuple tuple_of(nb::handle object, size_t n_parts) {
+  if (!nb::isinstance<nb::tuple>(object)) throw nb::type_error("a row is a tuple");
+  const auto row = nb::borrow<nb::tuple>(object);
+  if (row.size() != n_parts)
+    throw std::invalid_argument("a row has " + std::to_string(n_parts) + " parts, got " +
+                                std::to_string(row.size()));
+  return row;
 }
 
 template <class T>
-Listed<T> listed(nb::handle ids, nb::handle values) {
-  const auto the_ids = array_of<int32_t>(ids);
-  const auto the_values = array_of<T>(values);
-  if (the_ids.size() != the_values.size()) throw std::invalid_argument("run: lengths");
-  return {the_ids.data(), the_values.data(), the_ids.size()};
+T part_of(nb::handle row, size_t index) {
+  T part;
+  if (!nb::try_cast(row[index], part))
+    throw nb::type_error(("type or range of a row's part " + std::to_string(index)).c_str());
+  return part;
+}
+
+// A program or a tally. None is null, and nothing is done to a row without a program.
+template <class T>
+const T* object_of(nb::handle row, size_t index) {
+  return row[index].is_none() ? nullptr : part_of<const T*>(row, index);
+}
+
+// Without conversion: a copy would be another array than the one that is held.
+template <class T>
+const Vector<T>& array_of(nb::handle object, std::vector<Vector<T>>& held) {
+  Vector<T> array;
+  if (!nb::try_cast(object, array, false)) throw std::invalid_argument("run: type or layout of an array");
+  return held.emplace_back(std::move(array));
 }
 
 template <class T>
@@ -57,11 +82,17 @@ void count_into(RowJob& job, const Tally& tally) {
   job.additive = tally.listed(Tally::kAdditive);
 }
 
-void follow_into(RowJob& job, double running, nb::handle dry, nb::handle banned) {
+void follow_into(RowJob& job, double running, nb::handle dry, nb::handle banned, Held& held) {
   job.running = running;
-  if (!dry.is_none()) job.dry = listed<double>(dry[0], dry[1]);
+  if (!dry.is_none()) {
+    const nb::tuple edits = tuple_of(dry, 2);
+    const auto& ids = array_of<int32_t>(edits[0], held.ids);
+    const auto& values = array_of<double>(edits[1], held.values);
+    if (ids.size() != values.size()) throw std::invalid_argument("run: lengths");
+    job.dry = {ids.data(), values.data(), ids.size()};
+  }
   if (!banned.is_none()) {
-    const auto ids = array_of<int32_t>(banned);
+    const auto& ids = array_of<int32_t>(banned, held.ids);
     job.banned_next = {ids.data(), nullptr, ids.size()};
   }
 }
@@ -69,24 +100,23 @@ void follow_into(RowJob& job, double running, nb::handle dry, nb::handle banned)
 // A row is None, to be left alone, or (program, seed, branch, position, n_output, running, tally, dry,
 // banned, candidates); the three before the last may be None, see fused.py. The last is False for none,
 // True for all, or how many of the first in order there must be.
-RowJob job_of(nb::tuple row, float* logits) {
-  if (row.size() != 10) throw std::invalid_argument("run: a row has ten parts");
+RowJob job_of(const nb::tuple& row, float* logits, Held& held) {
   RowJob job = {};
-  job.program = nb::cast<const Program*>(row[0]);
+  job.program = object_of<Program>(row, 0);
   job.logits = logits;
-  job.seed = nb::cast<uint64_t>(row[1]);
-  job.branch = nb::cast<uint32_t>(row[2]);
-  job.position = nb::cast<uint32_t>(row[3]);
-  job.n_output = nb::cast<uint32_t>(row[4]);
-  if (!row[6].is_none()) count_into(job, *nb::cast<const Tally*>(row[6]));
-  follow_into(job, nb::cast<double>(row[5]), row[7], row[8]);
+  job.seed = part_of<uint64_t>(row, 1);
+  job.branch = part_of<uint32_t>(row, 2);
+  job.position = part_of<uint32_t>(row, 3);
+  job.n_output = part_of<uint32_t>(row, 4);
+  if (const Tally* tally = object_of<Tally>(row, 6)) count_into(job, *tally);
+  follow_into(job, part_of<double>(row, 5), row[7], row[8], held);
   return job;
 }
 
 int n_candidates_of(nb::handle asked) {
   if (nb::isinstance<nb::bool_>(asked)) return nb::cast<bool>(asked) ? -1 : 0;
-  const int n = nb::cast<int>(asked);
-  if (n < 1) throw std::invalid_argument("run: number of candidates");
+  int n = 0;
+  if (!nb::try_cast(asked, n) || n < 1) throw std::invalid_argument("run: number of candidates");
   return n;
 }
 
@@ -105,7 +135,7 @@ void check_logits(const Logits& logits, size_t n_rows) {
   const size_t n_vocab = logits.shape(1);
   if (logits.shape(0) != n_rows) throw std::invalid_argument("run: one row for each line of logits");
   if (n_vocab == 0 || n_vocab > INT32_MAX / 2) throw std::invalid_argument("run: size of the vocabulary");
-  if (n_vocab > 1 && logits.stride(1) != 1)
+  if (n_rows > 0 && n_vocab > 1 && logits.stride(1) != 1)
     throw std::invalid_argument("run: lines of logits must be contiguous");
 }
 
@@ -114,10 +144,11 @@ nb::list run(Sampler& sampler, Logits logits, nb::list rows) {
   check_logits(logits, n_rows);
   std::vector<RowJob> jobs(n_rows);
   std::vector<int> n_candidates(n_rows);
+  Held held;
   for (size_t i = 0; i < n_rows; ++i) {
     if (rows[i].is_none()) continue;
-    const nb::tuple row = nb::cast<nb::tuple>(rows[i]);
-    jobs[i] = job_of(row, logits.data() + (int64_t)i * logits.stride(0));
+    const nb::tuple& row = held.rows.emplace_back(tuple_of(rows[i], 10));
+    jobs[i] = job_of(row, logits.data() + (int64_t)i * logits.stride(0), held);
     n_candidates[i] = n_candidates_of(row[9]);
   }
   std::vector<RowResult> results(n_rows);
@@ -135,16 +166,17 @@ class StandingRows {
  public:
   // Each is (program, seed, branch, n_prompt, token_ids, tally or None).
   explicit StandingRows(nb::list rows) {
-    for (nb::handle row : rows) {
+    for (nb::handle object : rows) {
+      nb::tuple row = tuple_of(object, 6);
       RowJob job = {};
-      job.program = nb::cast<const Program*>(row[0]);
-      job.seed = nb::cast<uint64_t>(row[1]);
-      job.branch = nb::cast<uint32_t>(row[2]);
-      const bool is_counted = !row[5].is_none();
-      rows_.push_back({job, nb::cast<int>(row[3]), nb::borrow<nb::list>(row[4]),
-                       is_counted ? nb::cast<const Tally*>(row[5]) : nullptr});
+      job.program = object_of<Program>(row, 0);
+      job.seed = part_of<uint64_t>(row, 1);
+      job.branch = part_of<uint32_t>(row, 2);
+      const auto n_prompt = part_of<uint32_t>(row, 3);
+      const auto token_ids = part_of<nb::list>(row, 4);
+      const Tally* tally = object_of<Tally>(row, 5);
+      rows_.push_back({job, n_prompt, token_ids, tally, std::move(row)});
     }
-    kept_ = std::move(rows);
   }
 
   size_t size() const { return rows_.size(); }
@@ -155,7 +187,7 @@ class StandingRows {
       RowJob job = row.job;
       job.logits = logits.data() + (int64_t)jobs.size() * logits.stride(0);
       job.position = (uint32_t)nb::len(row.token_ids);
-      job.n_output = job.position - (uint32_t)row.n_prompt;
+      job.n_output = job.position - row.n_prompt;
       if (row.tally) count_into(job, *row.tally);
       jobs.push_back(job);
     }
@@ -165,20 +197,25 @@ class StandingRows {
  private:
   struct Standing {
     RowJob job;
-    int n_prompt;
+    uint32_t n_prompt;
     nb::list token_ids;
     const Tally* tally;
+    nb::tuple kept;  // what the pointers point to
   };
   std::vector<Standing> rows_;
-  nb::list kept_;  // whoever the pointers point to
 };
 
 // `changing` are (row, running, dry, banned) of those that have such a thing.
 nb::list choose(Sampler& sampler, Logits logits, const StandingRows& rows, nb::list changing) {
   check_logits(logits, rows.size());
   std::vector<RowJob> jobs = rows.jobs(logits);
-  for (nb::handle row : changing)
-    follow_into(jobs.at(nb::cast<size_t>(row[0])), nb::cast<double>(row[1]), row[2], row[3]);
+  Held held;
+  for (nb::handle object : changing) {
+    const nb::tuple row = tuple_of(object, 4);
+    const auto at = part_of<size_t>(row, 0);
+    if (at >= jobs.size()) throw std::invalid_argument("choose: no row " + std::to_string(at));
+    follow_into(jobs[at], part_of<double>(row, 1), row[2], row[3], held);
+  }
   const std::vector<int> n_candidates(jobs.size(), 0);
   std::vector<RowResult> results(jobs.size());
   {

@@ -103,6 +103,7 @@ void Pool::round(void (*work)(void*, int), void* context, bool with_all) {
   }
   work_ = work;
   context_ = context;
+  number_ = (int)((unsigned)rounds_.value() + 1);
   n_left_.store(0, std::memory_order_relaxed);
   door_.store(kOpen);  // nobody is inside
   rounds_.raise();
@@ -131,11 +132,11 @@ void Pool::leave() {
 
 void Pool::serve(int thread, int seen) {
   for (;;) {
-    rounds_.wait_past(seen, kRoundSpins, pause);
+    rounds_.wait_for((int)((unsigned)seen + 1), kRoundSpins, pause);
     seen = rounds_.value();
     if (!enter()) continue;  // came too late
-    // Of this round or a later one: no other begins while a thread is inside.
-    seen = rounds_.value();
+    // Of this round or a later one, whose door opens before all are told: nobody is to enter that twice.
+    seen = number_;
     if (!work_) return;
     work_(context_, thread);
     leave();

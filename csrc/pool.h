@@ -76,8 +76,9 @@ class Pool {
   const int n_threads_;
   std::vector<std::thread> threads_;
   long process_ = 0;                    // whose threads they are
-  void (*work_)(void*, int) = nullptr;  // of the round; read by who is inside. Null: stop
+  void (*work_)(void*, int) = nullptr;  // of the round, as the next two; read by who is inside. Null: stop
   void* context_ = nullptr;
+  int number_ = 0;  // what rounds_ comes to with it
 
   alignas(64) Signal rounds_;  // raised once per round
   alignas(64) std::atomic<int> door_{0};

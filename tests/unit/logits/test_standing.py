@@ -99,5 +99,5 @@ def test_the_native_rows_refuse_what_does_not_fit():
     assert sampler.choose(np.zeros((1, 4), np.float32), rows, []) == [(0, None)]
     with pytest.raises(ValueError, match="one row for each line"):
         sampler.choose(np.zeros((2, 4), np.float32), rows, [])
-    with pytest.raises(IndexError):
+    with pytest.raises(ValueError, match="no row 1"):
         sampler.choose(np.zeros((1, 4), np.float32), rows, [(1, 0.0, None, None)])
