@@ -6,9 +6,10 @@
 
 namespace unspool {
 
-constexpr int kTile = 16;    // output rows interleaved in a tile
-constexpr int kGroup = 32;   // inputs of a weight group; widths are padded to it
-constexpr int kSuper = 256;  // inputs that share the upper scale of a two-level kind
+constexpr int kTile = 16;             // output rows interleaved in a tile
+constexpr int kGroup = 32;            // inputs of a weight group; widths are padded to it
+constexpr int kSuper = 256;           // inputs that share the upper scale of a two-level kind
+constexpr int kTopBytes = 4 * kTile;  // upper bits of eight groups' numbers of six: see Subs
 
 // Quants of so many bits, 4-bit numbers of the values of IQ4, or floats.
 enum class Store : uint8_t { kU2, kU3, kU4, kU5, kU6, kU8, kIq4, kF32, kF16, kBF16 };
@@ -34,9 +35,16 @@ constexpr int bits_of(Store store) {
   }
 }
 
-// Of two-level kinds: sub and submin have 4 bits each, and share a byte.
-constexpr bool shares_sub(Store store) {
-  return store == Store::kU2;
+// How sub and submin of two-level kinds lie in memory.
+enum class Subs : uint8_t {
+  kBytes,  // sub is a signed byte; there is no submin
+  kFours,  // 4 bits each: the low and the high half of a byte
+  kSixes,  // 6 bits each: so the lower 4 of both, and the upper 2 of both in half a byte
+};
+constexpr Subs subs_of(Store store) {
+  return store == Store::kU2                          ? Subs::kFours
+         : store == Store::kU4 || store == Store::kU5 ? Subs::kSixes
+                                                      : Subs::kBytes;
 }
 
 // What a quant of IQ4 stands for, plus 128.
@@ -44,15 +52,13 @@ constexpr uint8_t kIq4Levels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 1
 
 // w = scale * (q - zero), or scale * q + min when has_min.
 // Flat kinds: scale and min are float16, one per output row and group.
-// Two-level kinds: scale = d * sub, min = dmin * submin, with d and dmin float16 per 256 inputs and
-// sub, submin one byte per group (sub signed when signed_sub), or the low and high half of one where both
-// have 4 bits (shares_sub). dmin is stored negated.
+// Two-level kinds: scale = d * sub, min = dmin * submin, with d and dmin float16 per 256 inputs, sub and
+// submin per group (subs_of says how they lie). dmin is stored negated.
 struct Packed {
   Store store = Store::kF32;
   int group = kGroup;  // inputs per weight scale, 16 or 32
   bool two_level = false;
   bool has_min = false;
-  bool signed_sub = false;
   int zero = 0;       // a power of two unless has_min
   int zero_bits = 0;  // its logarithm
 
@@ -61,10 +67,12 @@ struct Packed {
   int k_padded = 0;  // inputs rounded up to 32; the padding holds zeros
   int n_tiles = 0;   // outputs / 16, rounded up; the padding rows hold zeros
 
-  // One tile is contiguous: quants or floats, then scales, mins, subs, submins, each [group][16].
+  // One tile is contiguous: quants or floats, then scales, mins, subs, each [group][16], and tops, [256
+  // inputs][4][16], a byte for group j and group j + 4 of the eight, in its lower and upper half: two bits of
+  // sub, then two of submin.
   size_t tile_bytes = 0;
-  size_t scale_at = 0, min_at = 0, sub_at = 0, submin_at = 0;  // byte offsets within a tile
-  uint8_t* data = nullptr;                                     // n_tiles * tile_bytes, 64-byte aligned
+  size_t scale_at = 0, min_at = 0, sub_at = 0, top_at = 0;  // byte offsets within a tile
+  uint8_t* data = nullptr;                                  // n_tiles * tile_bytes, 64-byte aligned
   size_t data_bytes = 0;
 
   const uint8_t* tile(int t) const { return data + (size_t)t * tile_bytes; }

@@ -10,28 +10,28 @@ struct Kind {
   Encoding encoding;
   Store store;
   int group;
-  bool two_level, has_min, signed_sub;
+  bool two_level, has_min;
   int zero;
   int block_values, block_bytes;
 };
 
 // One row per encoding: how it is stored natively, and the blocks of the file.
 constexpr Kind kKinds[] = {
-    {Encoding::kF32, Store::kF32, 32, false, false, false, 0, 1, 4},
-    {Encoding::kF16, Store::kF16, 32, false, false, false, 0, 1, 2},
-    {Encoding::kBF16, Store::kBF16, 32, false, false, false, 0, 1, 2},
-    {Encoding::kQ4_0, Store::kU4, 32, false, false, false, 8, 32, 18},
-    {Encoding::kQ4_1, Store::kU4, 32, false, true, false, 0, 32, 20},
-    {Encoding::kQ5_0, Store::kU5, 32, false, false, false, 16, 32, 22},
-    {Encoding::kQ5_1, Store::kU5, 32, false, true, false, 0, 32, 24},
-    {Encoding::kQ8_0, Store::kU8, 32, false, false, false, 128, 32, 34},
-    {Encoding::kIQ4_NL, Store::kIq4, 32, false, false, false, 128, 32, 18},
-    {Encoding::kQ2_K, Store::kU2, 16, true, true, false, 0, 256, 84},
-    {Encoding::kQ3_K, Store::kU3, 16, true, false, true, 4, 256, 110},
-    {Encoding::kQ4_K, Store::kU4, 32, true, true, false, 0, 256, 144},
-    {Encoding::kQ5_K, Store::kU5, 32, true, true, false, 0, 256, 176},
-    {Encoding::kQ6_K, Store::kU6, 16, true, false, true, 32, 256, 210},
-    {Encoding::kIQ4_XS, Store::kIq4, 32, true, false, true, 128, 256, 136},
+    {Encoding::kF32, Store::kF32, 32, false, false, 0, 1, 4},
+    {Encoding::kF16, Store::kF16, 32, false, false, 0, 1, 2},
+    {Encoding::kBF16, Store::kBF16, 32, false, false, 0, 1, 2},
+    {Encoding::kQ4_0, Store::kU4, 32, false, false, 8, 32, 18},
+    {Encoding::kQ4_1, Store::kU4, 32, false, true, 0, 32, 20},
+    {Encoding::kQ5_0, Store::kU5, 32, false, false, 16, 32, 22},
+    {Encoding::kQ5_1, Store::kU5, 32, false, true, 0, 32, 24},
+    {Encoding::kQ8_0, Store::kU8, 32, false, false, 128, 32, 34},
+    {Encoding::kIQ4_NL, Store::kIq4, 32, false, false, 128, 32, 18},
+    {Encoding::kQ2_K, Store::kU2, 16, true, true, 0, 256, 84},
+    {Encoding::kQ3_K, Store::kU3, 16, true, false, 4, 256, 110},
+    {Encoding::kQ4_K, Store::kU4, 32, true, true, 0, 256, 144},
+    {Encoding::kQ5_K, Store::kU5, 32, true, true, 0, 256, 176},
+    {Encoding::kQ6_K, Store::kU6, 16, true, false, 32, 256, 210},
+    {Encoding::kIQ4_XS, Store::kIq4, 32, true, false, 128, 256, 136},
 };
 
 constexpr const Kind* find_kind(Encoding encoding) {
@@ -126,11 +126,12 @@ bool repack_quants(const uint8_t* rows, size_t stride, int n_rows, const Packed&
   constexpr Kind kKind = *find_kind(ENCODING);
   constexpr Split kSplit = split_of(kKind.store);
   constexpr int kParts = kGroup / kKind.group;
-  constexpr bool kSharedSub = shares_sub(kKind.store);
+  constexpr Subs kSubs = subs_of(kKind.store);
   const int n_groups = p.k / kGroup;
   uint16_t* const scales = reinterpret_cast<uint16_t*>(tile + p.scale_at);
   uint16_t* const mins = reinterpret_cast<uint16_t*>(tile + p.min_at);
-  uint8_t *const subs = tile + p.sub_at, *const submins = tile + p.submin_at;
+  uint8_t* const subs = tile + p.sub_at;
+  uint8_t* const tops = tile + p.top_at;
   Quads quads = {};
   bool finite = true;
   for (int j = 0; j < n_groups; ++j) {
@@ -146,9 +147,13 @@ bool repack_quants(const uint8_t* rows, size_t stride, int n_rows, const Packed&
         finite &= finite_f16(group.min);
       }
       for (int h = 0; kKind.two_level && h < kParts; ++h) {
-        const int at = (j * kParts + h) * kTile + lane;
-        subs[at] = kSharedSub ? (uint8_t)(group.sub[h] | (group.submin[h] << 4)) : group.sub[h];
-        if (kKind.has_min && !kSharedSub) submins[at] = group.submin[h];
+        const int at = (j * kParts + h) * kTile + lane, sub = group.sub[h], submin = group.submin[h];
+        subs[at] = (uint8_t)(kSubs == Subs::kBytes ? sub : (sub & 15) | (submin & 15) << 4);
+        if (kSubs == Subs::kSixes) {
+          uint8_t& top = tops[j / 8 * kTopBytes + j % 4 * kTile + lane];
+          const int bits = sub >> 4 | submin >> 4 << 2;
+          top = (uint8_t)(j % 8 < 4 ? bits : top | bits << 4);
+        }
       }
     }
     put_planes<0, kSplit.low>(quads, tile);
@@ -196,7 +201,6 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   p->group = kind->group;
   p->two_level = kind->two_level;
   p->has_min = kind->has_min;
-  p->signed_sub = kind->signed_sub;
   p->zero = kind->zero;
   while (1 << p->zero_bits < p->zero) ++p->zero_bits;
   p->n = n;
@@ -211,9 +215,9 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
     p->scale_at = groups * p->group_bytes();
     p->min_at = p->scale_at + uppers * 2 * kTile;
     p->sub_at = p->min_at + (p->has_min ? uppers * 2 * kTile : 0);
-    p->submin_at = p->sub_at + (p->two_level ? groups * parts * kTile : 0);
-    const bool has_submin = p->two_level && p->has_min && !shares_sub(p->store);
-    p->tile_bytes = round_up(p->submin_at + (has_submin ? groups * parts * kTile : 0), 64);
+    p->top_at = p->sub_at + (p->two_level ? groups * parts * kTile : 0);
+    const bool has_top = p->two_level && subs_of(p->store) == Subs::kSixes;
+    p->tile_bytes = round_up(p->top_at + (has_top ? uppers * kTopBytes : 0), 64);
   }
   p->data_bytes = p->tile_bytes * (size_t)p->n_tiles;
   return true;
@@ -261,13 +265,17 @@ void unpack_row(const Packed& p, int row, float* out) {
     if (p.two_level) {
       uint8_t sub = tile[p.sub_at + part * kTile + lane];
       uint8_t submin = 0;
-      if (shares_sub(p.store)) {
+      if (subs_of(p.store) != Subs::kBytes) {
         submin = sub >> 4;
         sub &= 15;
-      } else if (p.has_min) {
-        submin = tile[p.submin_at + part * kTile + lane];
       }
-      scale *= p.signed_sub ? (float)(int8_t)sub : (float)sub;
+      if (subs_of(p.store) == Subs::kSixes) {
+        const uint8_t both = tile[p.top_at + upper * kTopBytes + j % 4 * kTile + lane];
+        const int top = j % 8 < 4 ? both : both >> 4;
+        sub |= (top & 3) << 4;
+        submin |= (top >> 2 & 3) << 4;
+      }
+      scale *= subs_of(p.store) == Subs::kBytes ? (float)(int8_t)sub : (float)sub;
       min *= (float)submin;
     }
     const int q = get_quant(p, tile + j * p.group_bytes(), lane, i % kGroup);

@@ -11,26 +11,49 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-// Scales and mins of a tile as they lie in memory, by the number of their group of GROUP inputs.
+// Scales and mins of a tile as they lie in memory, by the number of their group of GROUP inputs: of each
+// group the scale, then the min, from the first group on.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN>
 struct PackedScales {
   static constexpr bool kMin = MIN;
   static constexpr int kGroups = kSuper / GROUP;  // that share an upper scale
+  static constexpr bool kSixes = TWO_LEVEL && subs_of(STORE) == Subs::kSixes;
   const Packed& w;
   const uint8_t* tile;
+  uint8_t subs[kSixes ? kGroups * kTile : 1], submins[kSixes ? kGroups * kTile : 1];  // of an upper scale
 
-  F scale(int index) const {
+  PackedScales(const Packed& w, const uint8_t* tile) : w(w), tile(tile) {}
+
+  F scale(int index) {
     if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
     const F d = f_load_f16((const uint16_t*)(tile + w.scale_at) + index / kGroups * kTile);
     const uint8_t* sub = tile + w.sub_at + index * kTile;
-    if (shares_sub(STORE)) return f_mul(d, f_load_low4(sub));
-    return f_mul(d, w.signed_sub ? f_load_i8(sub) : f_load_u8(sub));
+    switch (subs_of(STORE)) {
+      case Subs::kFours:
+        return f_mul(d, f_load_low4(sub));
+      case Subs::kSixes:
+        if (index % kGroups == 0) spread(sub, tile + w.top_at + index / kGroups * kTopBytes);
+        return f_mul(d, f_load_u8(subs + index % kGroups * kTile));
+      default:
+        return f_mul(d, f_load_i8(sub));
+    }
   }
-  F min(int index) const {
+  F min(int index) {
     if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.min_at) + index * kTile);
     const F dmin = f_load_f16((const uint16_t*)(tile + w.min_at) + index / kGroups * kTile);
-    if (shares_sub(STORE)) return f_mul(dmin, f_load_high4(tile + w.sub_at + index * kTile));
-    return f_mul(dmin, f_load_u8(tile + w.submin_at + index * kTile));
+    const uint8_t* sub = tile + w.sub_at + index * kTile;
+    if (subs_of(STORE) == Subs::kFours) return f_mul(dmin, f_load_high4(sub));
+    return f_mul(dmin, f_load_u8(submins + index % kGroups * kTile));
+  }
+
+ private:
+  // Numbers of six bits to bytes, those of eight groups.
+  void spread(const uint8_t* lows, const uint8_t* tops) {
+    const W first = w_load(lows), second = w_load(lows + kTopBytes), top = w_load(tops);
+    w_store(subs, w_or_bits<0, 4, 2>(w_low(first), top));
+    w_store(submins, w_or_bits<2, 4, 2>(w_high(first), top));
+    w_store(subs + kTopBytes, w_or_bits<4, 4, 2>(w_low(second), top));
+    w_store(submins + kTopBytes, w_or_bits<6, 4, 2>(w_high(second), top));
   }
 };
 
@@ -91,7 +114,7 @@ struct NextTile {
 
 // Adds the products of a tile with NR rows to acc.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
-static inline void add_tile(const Packed& w, const uint8_t* tile, const Scales& scales, const ActGroup* x,
+static inline void add_tile(const Packed& w, const uint8_t* tile, Scales& scales, const ActGroup* x,
                             F acc[NR]) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
@@ -142,7 +165,7 @@ static inline void add_tile(const Packed& w, const uint8_t* tile, const Scales& 
 }
 
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
-static inline void quant_tile(const Packed& w, const uint8_t* tile, const Scales& scales, const ActGroup* x,
+static inline void quant_tile(const Packed& w, const uint8_t* tile, Scales& scales, const ActGroup* x,
                               const float* units, Rows out, int row, int t, const float* bias,
                               bool accumulate) {
   F acc[NR];
@@ -177,7 +200,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
     const int last = first + block < tile1 ? first + block : tile1;
     if (ready)
       for (int t = first; t < last; ++t) {
-        const FromTile scales = {w, w.tile(t)};
+        FromTile scales(w, w.tile(t));
         float* to = scratch + (t - first) * n_floats;
         for (int index = 0; index < n_indices; ++index, to += Ready::kFloats) {
           f_store(to, scales.scale(index));
@@ -190,12 +213,12 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
-          const Ready scales = {scratch + (t - first) * n_floats};
+          Ready scales = {scratch + (t - first) * n_floats};
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, Acts::kBlock>(w, tile, scales, group, x.units, out, row, t,
                                                                  bias, accumulate);
           continue;
         }
-        const FromTile scales = {w, tile};
+        FromTile scales(w, tile);
         switch (rows) {
 #define UNSPOOL_ROWS(NR)                                                                             \
   case NR:                                                                                           \

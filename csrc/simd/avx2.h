@@ -189,6 +189,10 @@ static inline F f_pow2(I a) {
 static inline W w_load(const uint8_t* p) {
   return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)(p + 32))};
 }
+static inline void w_store(uint8_t* p, W a) {
+  _mm256_storeu_si256((__m256i*)p, a.lo);
+  _mm256_storeu_si256((__m256i*)(p + 32), a.hi);
+}
 static inline __m256i half_low(__m256i a) {
   return _mm256_and_si256(a, _mm256_set1_epi8(15));
 }

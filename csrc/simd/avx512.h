@@ -158,6 +158,9 @@ static inline F f_pow2(I a) {
 static inline W w_load(const uint8_t* p) {
   return _mm512_loadu_si512(p);
 }
+static inline void w_store(uint8_t* p, W a) {
+  _mm512_storeu_si512(p, a);
+}
 static inline W w_low(W a) {
   return _mm512_and_si512(a, _mm512_set1_epi8(15));
 }

@@ -106,7 +106,7 @@ namespace UNSPOOL_ISA {
 
 // Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of add_tile.
 template <class Scales, class Next>
-static inline void add_eight_rows(const uint8_t* group, int n_groups, const Scales& scales, Next& next,
+static inline void add_eight_rows(const uint8_t* group, int n_groups, Scales& scales, Next& next,
                                   const ActGroup* x, I zero_bits, F sums[8]) {
   static const uint32_t kLow = 0x0f0f0f0f;
   const __mmask32 odd = 0xaaaaaaaa;

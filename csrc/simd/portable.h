@@ -161,6 +161,9 @@ static inline W w_load(const uint8_t* p) {
   memcpy(&out, p, sizeof out);
   return out;
 }
+static inline void w_store(uint8_t* p, W a) {
+  memcpy(p, &a, sizeof a);
+}
 static inline W w_low(W a) {
   return a & 0x0f0f0f0fu;
 }

@@ -18,25 +18,26 @@ _PER_SUPER: Final = 8  # groups that share the upper scale of a two-level kind
 class _Packing(NamedTuple):
     bits: int  # of a quant
     group: int  # inputs per scale
-    two_level: bool
     has_min: bool
-    shared_sub: bool = False  # a group's scale and min share a byte
+    sub_bits: int = (
+        0  # of a group's own scale and min together, below those of its 256 inputs; 0: it has both
+    )
 
 
 _PACKINGS: Final[Mapping[Encoding, _Packing]] = MappingProxyType(
     {
-        Encoding.Q4_0: _Packing(4, 32, False, False),
-        Encoding.Q4_1: _Packing(4, 32, False, True),
-        Encoding.Q5_0: _Packing(5, 32, False, False),
-        Encoding.Q5_1: _Packing(5, 32, False, True),
-        Encoding.Q8_0: _Packing(8, 32, False, False),
-        Encoding.IQ4_NL: _Packing(4, 32, False, False),
-        Encoding.Q2_K: _Packing(2, 16, True, True, shared_sub=True),
-        Encoding.Q3_K: _Packing(3, 16, True, False),
-        Encoding.Q4_K: _Packing(4, 32, True, True),
-        Encoding.Q5_K: _Packing(5, 32, True, True),
-        Encoding.Q6_K: _Packing(6, 16, True, False),
-        Encoding.IQ4_XS: _Packing(4, 32, True, False),
+        Encoding.Q4_0: _Packing(4, 32, False),
+        Encoding.Q4_1: _Packing(4, 32, True),
+        Encoding.Q5_0: _Packing(5, 32, False),
+        Encoding.Q5_1: _Packing(5, 32, True),
+        Encoding.Q8_0: _Packing(8, 32, False),
+        Encoding.IQ4_NL: _Packing(4, 32, False),
+        Encoding.Q2_K: _Packing(2, 16, True, sub_bits=8),
+        Encoding.Q3_K: _Packing(3, 16, False, sub_bits=8),
+        Encoding.Q4_K: _Packing(4, 32, True, sub_bits=12),
+        Encoding.Q5_K: _Packing(5, 32, True, sub_bits=12),
+        Encoding.Q6_K: _Packing(6, 16, False, sub_bits=8),
+        Encoding.IQ4_XS: _Packing(4, 32, False, sub_bits=8),
     }
 )
 
@@ -48,11 +49,10 @@ def packed_bytes(encoding: Encoding, n_out: int, n_in: int) -> int:
         tile = n_in * _TILE * encoding.block_bytes
     else:
         n_groups = -(-n_in // _GROUP)
-        n_scales = n_groups // _PER_SUPER if packing.two_level else n_groups
-        n_sub = n_groups * (_GROUP // packing.group) if packing.two_level else 0
-        n_each = 1 + packing.has_min
-        scale_bytes = 2 * n_each * n_scales + (1 if packing.shared_sub else n_each) * n_sub
-        tile = _TILE * (n_groups * _GROUP * packing.bits // 8 + scale_bytes)
+        n_scales = n_groups // _PER_SUPER if packing.sub_bits else n_groups
+        scale_bytes = 2 * (1 + packing.has_min) * n_scales
+        sub_bytes = n_groups * (_GROUP // packing.group) * packing.sub_bits // 8
+        tile = _TILE * (n_groups * _GROUP * packing.bits // 8 + scale_bytes + sub_bytes)
     return -(-n_out // _TILE) * (-(-tile // 64) * 64)
 
 
