@@ -64,19 +64,22 @@ static inline Running softmax(const AttentionShape& shape, float* p, int block0,
   return {max, f_sum(total)};
 }
 
-// The same for a whole segment of which nothing is masked.
-static inline Running softmax_whole(float* p) {
-  constexpr int kBlocks = kSegment / kLanes;
+// The same for a whole segment of which nothing is masked, in two steps: with the largest scores of all
+// queries known, the weights of one do not wait for the end of the one before.
+static inline float largest_whole(const float* p) {
   F largest = f_set1(-INFINITY);
-  for (int b = 0; b < kBlocks; ++b) largest = f_max(largest, f_load(p + kLanes * b));
-  const float max = f_max_lane(largest);
+  for (int b = 0; b < kSegment / kLanes; ++b) largest = f_max(largest, f_load(p + kLanes * b));
+  return f_max_lane(largest);
+}
+
+static inline float weigh_whole(float* p, float max) {
   F total = f_zero();
-  for (int b = 0; b < kBlocks; ++b) {
+  for (int b = 0; b < kSegment / kLanes; ++b) {
     const F weight = f_exp(f_sub(f_load(p + kLanes * b), f_set1(max)));
     f_store(p + kLanes * b, weight);
     total = f_add(total, weight);
   }
-  return {max, f_sum(total)};
+  return f_sum(total);
 }
 
 // Tokens [begin, end) of a segment are seen by some query; begin is a page's first.
@@ -189,25 +192,35 @@ static void value_segment(const AttentionShape& shape, const uint16_t* k, const 
   }
 }
 
+static void soften(const AttentionShape& shape, const Batch& batch, const Seen& s, Running* running) {
+  const bool is_whole = batch.oldest + 1 - s.base >= kSegment && s.begin == 0 && !(shape.softcap > 0.0f) &&
+                        (shape.window == 0 || batch.newest + 1 - s.base <= shape.window);
+  if (is_whole) {
+    for (int i = 0; i < batch.n; ++i) running[i].max = largest_whole(batch.p + (size_t)i * kSegment);
+    for (int i = 0; i < batch.n; ++i)
+      running[i].sum = weigh_whole(batch.p + (size_t)i * kSegment, running[i].max);
+    return;
+  }
+  for (int i = 0; i < batch.n; ++i) {
+    const int last = batch.queries[i].position + 1 - s.base;
+    const int first = shape.window > 0 ? last - shape.window : 0;
+    float* p = batch.p + (size_t)i * kSegment;
+    if (last > 0 && first < kSegment) {
+      running[i] = softmax(shape, p, s.begin / 16, (s.end + 15) / 16, first, last);
+    } else {
+      running[i] = {-INFINITY, 0.0f};
+      memset(p, 0, sizeof(float) * kSegment);
+    }
+  }
+}
+
 // One segment for all queries: what they attend to in it goes to running[i] and batch.acc. Pages only say
 // where a token lies: their size changes no bit.
 static void reduce_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
                            const int32_t* pages, const Batch& batch, int segment, Running* running) {
   const Seen s = seen(shape, batch, segment);
   score_segment(shape, k, v, pages, batch, s);
-  for (int i = 0; i < batch.n; ++i) {
-    const int position = batch.queries[i].position;
-    const int last = position + 1 - s.base, first = shape.window > 0 ? last - shape.window : 0;
-    float* p = batch.p + (size_t)i * kSegment;
-    if (first <= 0 && last >= kSegment && s.begin == 0 && !(shape.softcap > 0.0f))
-      running[i] = softmax_whole(p);
-    else if (last > 0 && first < kSegment)
-      running[i] = softmax(shape, p, s.begin / 16, (s.end + 15) / 16, first, last);
-    else {
-      running[i] = {-INFINITY, 0.0f};
-      memset(p, 0, sizeof(float) * kSegment);
-    }
-  }
+  soften(shape, batch, s, running);
   value_segment(shape, k, v, pages, batch, s);
 }
 
