@@ -19,6 +19,7 @@
 #include "bindings_strings.h"
 #include "forward.h"
 #include "limits.h"
+#include "reused.h"
 #include "sampling/sampler.h"
 
 namespace nb = nanobind;
@@ -34,6 +35,16 @@ using PageValues = nb::ndarray<const uint16_t, nb::ndim<1>, nb::c_contig, nb::de
 nb::ndarray<nb::numpy, float> new_array(size_t rows, size_t columns, float** data) {
   *data = new float[rows * columns + 1];
   nb::capsule owner(*data, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+  return nb::ndarray<nb::numpy, float>(*data, {rows, columns}, owner);
+}
+
+// The same in memory that is used again.
+nb::ndarray<nb::numpy, float> reused_array(const std::shared_ptr<Reused>& home, size_t rows, size_t columns,
+                                           float** data) {
+  auto memory = std::make_unique<std::shared_ptr<void>>(Reused::take(home, rows * columns * sizeof(float)));
+  *data = static_cast<float*>(memory->get());
+  nb::capsule owner(memory.get(), [](void* p) noexcept { delete static_cast<std::shared_ptr<void>*>(p); });
+  memory.release();
   return nb::ndarray<nb::numpy, float>(*data, {rows, columns}, owner);
 }
 
@@ -157,7 +168,7 @@ class Engine {
                        n_past.data(),          page_table.data(),  page_start.data(),
                        logits_rows.data()};
     float* logits;
-    auto out = new_array(logits_rows.size(), network_.vocab_size, &logits);
+    auto out = reused_array(logits_memory_, logits_rows.size(), network_.vocab_size, &logits);
     {
       nb::gil_scoped_release release;  // before the mutex: who holds it may wait for the interpreter
       const std::lock_guard<std::mutex> turn(mutex_);
@@ -256,6 +267,7 @@ class Engine {
     return total;
   }
   size_t kv_bytes() const { return kv_.memory.bytes(); }
+  size_t spare_bytes() const { return logits_memory_->kept_bytes(); }
   std::string isa() const { return kernels_.name; }
 
  private:
@@ -280,6 +292,7 @@ class Engine {
   Network network_;
   KvStore kv_;
   std::unique_ptr<Forward> forward_;
+  const std::shared_ptr<Reused> logits_memory_ = std::make_shared<Reused>();
   std::mutex mutex_;  // threads take turns with the pages and the buffers
 };
 
@@ -353,6 +366,7 @@ NB_MODULE(_native, m) {
       .def("product", &Engine::product)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("kv_bytes", &Engine::kv_bytes)
+      .def_prop_ro("spare_bytes", &Engine::spare_bytes)
       .def_prop_ro("isa", &Engine::isa);
   unspool::bind_strings(m);
   unspool::bind_sampling(m);

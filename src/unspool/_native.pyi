@@ -103,6 +103,9 @@ class Engine:
     @property
     def kv_bytes(self) -> int: ...
     @property
+    def spare_bytes(self) -> int:
+        """Of memory kept for logits to come: that of arrays from `forward` which nobody holds any more."""
+    @property
     def isa(self) -> str: ...
 
 class Program:

@@ -95,6 +95,32 @@ def test_forward_from_several_threads_gives_each_its_own_bits() -> None:
             assert all(np.array_equal(a, b) for a, b in zip(results, expected, strict=True))
 
 
+def test_logits_that_are_held_stay_and_memory_of_others_is_used_again() -> None:
+    runner = make_runner(n_threads=2)
+    plans = [make_plan([Part([t, t + 1], 0, [0])]) for t in range(6)]
+    held = [runner.forward(plan) for plan in plans]
+    copies = [logits.copy() for logits in held]
+    view = held[0][-1, ::2]
+    assert len({logits.ctypes.data for logits in held}) == len(held)
+    del held[1:]
+    places = set()
+    for plan in plans * 3:  # each result is given up before the next but one is made
+        logits = runner.forward(plan)
+        places.add(logits.ctypes.data)
+    assert len(places) <= 2
+    assert np.array_equal(held[0], copies[0])
+    del held
+    for plan, copy in zip(plans, copies, strict=True):
+        assert np.array_equal(runner.forward(plan), copy)
+    assert np.array_equal(view, copies[0][-1, ::2])  # a view holds the memory, too
+    engine = runner._engine
+    assert engine is not None
+    assert 0 < engine.spare_bytes <= 2 * logits.nbytes + 128
+    runner.close()
+    del engine, runner
+    assert np.array_equal(logits, copies[-1])
+
+
 def test_runners_come_and_go_without_leaving_threads() -> None:
     source = tiny_source(TinySpec())
     n_before = len(os.listdir("/proc/self/task")) if sys.platform == "linux" else 0
