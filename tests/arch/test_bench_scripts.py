@@ -40,6 +40,25 @@ def test_the_script_about_choosing_tokens_explains_itself() -> None:
     assert "--torch-python" in result.stdout
 
 
+@pytest.mark.parametrize(("script", "option"), [("first_token", "--llama-cli"), ("loaded", "--runs")])
+def test_a_script_about_one_model_explains_itself(script: str, option: str) -> None:
+    result = subprocess.run(
+        [sys.executable, BENCH / f"{script}.py", "--help"], capture_output=True, text=True, check=True
+    )
+    assert option in result.stdout
+
+
+def test_the_first_byte_of_an_answer_is_told_from_what_stands_before_it() -> None:
+    from first_token import Program, first_byte_s
+
+    late = "import sys, time; print('> Hi', flush=True); time.sleep(0.3); print('answer')"
+    command = [sys.executable, "-c", late]
+    assert first_byte_s(Program("with", command, b"> Hi\n")) >= 0.3
+    assert first_byte_s(Program("plain", [sys.executable, "-c", "print('answer')"])) > 0
+    with pytest.raises(SystemExit, match="gave no answer"):
+        first_byte_s(Program("other", command, b"nonesuch"))
+
+
 def test_all_programs_are_given_the_same_logits(tmp_path: Path) -> None:
     from logits_workload import biases, history, median_us, write_rows
 
