@@ -210,15 +210,15 @@ class _Loading:
         from unspool.engine.limits import Limits
 
         n_rows = max(Limits().n_rows, self.n_side)
-        kv = {**self._kv, "limits": Limits(n_rows=n_rows, n_tasks=self.n_side)}
         return load_llm(
             self._model,
             threads=self._threads,
             context=self._context,
             runner=self._runner,
-            kv=kv,
+            kv=self._kv,
             quiet=self._quiet,
             weights=self._weights,
+            limits=Limits(n_rows=n_rows, n_tasks=self.n_side),
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
+    from unspool.engine.limits import Limits
     from unspool.llm import LLM
 
 NO_SIZE: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -25,6 +26,7 @@ def load_llm(
     quiet: bool = False,
     amateur: str | None = None,
     weights: str | None = None,
+    limits: Limits | None = None,
 ) -> LLM:
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
     beside it likewise."""
@@ -51,7 +53,7 @@ def load_llm(
     )
     from unspool.llm import LLM
 
-    return LLM.from_loaded(loaded.result())
+    return LLM.from_loaded(loaded.result(), limits=limits)
 
 
 def found_model(model: str, *, quiet: bool) -> Path:

@@ -4,7 +4,6 @@ import io
 import json
 import struct
 import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -99,13 +98,11 @@ def test_pull_of_a_hub_model_goes_to_the_hub(unspool, monkeypatch: pytest.Monkey
 def test_run_pulls_what_is_missing_and_loads_it(unspool, tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
 
-    def llm(path: Path, **options: object) -> None:
+    def load(path: Path, **options: object) -> None:
         loaded.append((path, options))
         raise ModelFileError(path, "magic", "is noise")
 
-    front_door = types.ModuleType("unspool.llm")
-    monkeypatch.setattr(front_door, "LLM", llm, raising=False)
-    monkeypatch.setitem(sys.modules, "unspool.llm", front_door)
+    monkeypatch.setattr("unspool.loading.load", load)
     ran = unspool("run", "Hi", "--model", "tiny", "--threads", "2", "--context", "64")
     plain = {"runner": "native", "kv_tokens": None, "amateur": None, "weights": None}
     assert loaded == [(tiny.file, {"threads": 2, "context_length": 64, **plain})]
