@@ -22,7 +22,7 @@ struct PackedScales {
   const uint8_t* tile;
   uint8_t subs[kSixes ? kGroups * kTile : 1], submins[kSixes ? kGroups * kTile : 1];  // of an upper scale
 
-  PackedScales(const Packed& w, const uint8_t* tile) : w(w), tile(tile) {}
+  PackedScales(const Packed& w, const uint8_t* tile, const float* = nullptr) : w(w), tile(tile) {}
 
   F scale(int index) {
     if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
@@ -64,6 +64,8 @@ struct ReadyScales {
   static constexpr int kFloats = MIN ? 2 * kTile : kTile;  // of a group
   const float* floats;
 
+  ReadyScales(const Packed&, const uint8_t*, const float* floats) : floats(floats) {}
+
   F scale(int index) const { return f_load(floats + index * kFloats); }
   F min(int index) const { return f_load(floats + index * kFloats + kTile); }
 };
@@ -97,35 +99,28 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-// Asks for the tile after the next, group by group while this one is computed: the hardware prefetcher stops
-// at a page's end.
-template <Store STORE>
-struct NextTile {
-  const uint8_t* at;
-  size_t step;
-
-  NextTile(const Packed& w, const uint8_t* tile)
-      : at(tile + 2 * w.tile_bytes), step(w.tile_bytes / (w.k_padded / kGroup)) {}
-  void prefetch() {
-    for (int line = 0; line < bits_of(STORE) + 1; ++line) __builtin_prefetch(at + 64 * line, 0, 2);
-    at += step;
-  }
-};
-
-// Adds the products of a tile with NR rows to acc.
+// One tile by NR rows. Where it lies among other code decides how well compilers do: see UNSPOOL_TILES in the
+// simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
-static inline void add_tile(const Packed& w, const uint8_t* tile, Scales& scales, const ActGroup* x,
-                            F acc[NR]) {
+UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
+                                     const ActGroup* x, const float* units, Rows out, int row, int t,
+                                     const float* bias, bool accumulate) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
-  NextTile<STORE> next(w, tile);
-  if constexpr (kInteger && NR == 8 && kHasEightRows)
-    return add_eight_rows(tile, n_groups, scales, next, x, zero_bits, acc);
-  for (int g = 0; g < n_groups; ++g, x += NR) {
-    next.prefetch();
+  Scales scales(w, tile, ready);
+  F acc[NR];
+  for (int r = 0; r < NR; ++r) acc[r] = f_zero();
+  const size_t ahead = w.tile_bytes / n_groups;
+  // The tile after the next, while this one is computed: the hardware prefetcher stops at a page's end.
+  const uint8_t* next = tile + 2 * w.tile_bytes;
+  constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
+  if constexpr (kByHand) add_eight_rows(tile, n_groups, scales, next, ahead, x, zero_bits, acc);
+  for (int g = 0; !kByHand && g < n_groups; ++g, x += NR, next += ahead) {
+#pragma GCC unroll 9
+    for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR], dots0[NR];
 #pragma GCC unroll 2
@@ -162,15 +157,6 @@ static inline void add_tile(const Packed& w, const uint8_t* tile, Scales& scales
       for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
     }
   }
-}
-
-template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
-static inline void quant_tile(const Packed& w, const uint8_t* tile, Scales& scales, const ActGroup* x,
-                              const float* units, Rows out, int row, int t, const float* bias,
-                              bool accumulate) {
-  F acc[NR];
-  for (int r = 0; r < NR; ++r) acc[r] = f_zero();
-  add_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, scales, x, acc);
   for (int r = 0; r < NR; ++r) {
     float* to = out.row(row + r) + t * kTile;
     F value = f_mul(acc[r], f_set1(units[row + r]));
@@ -213,17 +199,15 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
-          Ready scales = {scratch + (t - first) * n_floats};
-          quant_tile<STORE, GROUP, TWO_LEVEL, MIN, Acts::kBlock>(w, tile, scales, group, x.units, out, row, t,
-                                                                 bias, accumulate);
+          quant_tile<STORE, GROUP, TWO_LEVEL, MIN, Acts::kBlock, Ready>(
+              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate);
           continue;
         }
-        FromTile scales(w, tile);
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                             \
-  case NR:                                                                                           \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR>(w, tile, scales, group, x.units, out, row, t, bias, \
-                                                 accumulate);                                        \
+#define UNSPOOL_ROWS(NR)                                                                                  \
+  case NR:                                                                                                \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR, FromTile>(w, tile, nullptr, group, x.units, out, row, t, \
+                                                           bias, accumulate);                             \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)

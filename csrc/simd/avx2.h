@@ -18,6 +18,9 @@ using W = I;
 
 constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
 constexpr bool kHasEightRows = false;
+// Of a matrix kernel for one tile: with 32 registers part of its caller is hoisted out of it, with fewer they
+// run out.
+#define UNSPOOL_TILES __attribute__((noinline))
 
 static inline F f_zero() {
   return {_mm256_setzero_ps(), _mm256_setzero_ps()};

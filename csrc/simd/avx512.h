@@ -14,6 +14,9 @@ using W = __m512i;  // 64 unsigned bytes: lane r holds 4 consecutive inputs of o
 
 constexpr int kRegisters = 32;        // vectors of 16 floats that a processor keeps at hand
 constexpr bool kHasEightRows = true;  // add_eight_rows: avx512_rows.h
+// Of a matrix kernel for one tile: with 32 registers part of its caller is hoisted out of it, with fewer they
+// run out.
+#define UNSPOOL_TILES inline __attribute__((always_inline))
 
 static inline F f_zero() {
   return _mm512_setzero_ps();

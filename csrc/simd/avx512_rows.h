@@ -104,17 +104,19 @@ namespace UNSPOOL_ISA {
   "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", \
       "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
 
-// Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of add_tile.
-template <class Scales, class Next>
-static inline void add_eight_rows(const uint8_t* group, int n_groups, Scales& scales, Next& next,
-                                  const ActGroup* x, I zero_bits, F sums[8]) {
+// Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile.
+// Of what lies at `next`, `ahead` bytes further on with each group, five lines are asked for meanwhile.
+template <class Scales>
+static inline void add_eight_rows(const uint8_t* group, int n_groups, Scales& scales, const uint8_t* next,
+                                  size_t ahead, const ActGroup* x, I zero_bits, F sums[8]) {
   static const uint32_t kLow = 0x0f0f0f0f;
   const __mmask32 odd = 0xaaaaaaaa;
   // Not in an array: that would live in memory.
   F a0 = sums[0], a1 = sums[1], a2 = sums[2], a3 = sums[3], a4 = sums[4], a5 = sums[5], a6 = sums[6],
     a7 = sums[7];
-  for (int g = 0; g < n_groups; ++g, group += 256, x += 8) {
-    next.prefetch();
+  for (int g = 0; g < n_groups; ++g, group += 256, x += 8, next += ahead) {
+#pragma GCC unroll 5
+    for (int line = 0; line < 5; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
     const F scale = scales.scale(g);
     if (Scales::kMin) {
       const F min = scales.min(g);

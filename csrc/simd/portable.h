@@ -17,6 +17,9 @@ typedef uint32_t W __attribute__((vector_size(64)));  // 64 bytes, four a lane, 
 
 constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
 constexpr bool kHasEightRows = false;
+// Of a matrix kernel for one tile: with 32 registers part of its caller is hoisted out of it, with fewer they
+// run out.
+#define UNSPOOL_TILES __attribute__((noinline))
 
 typedef int16_t Half __attribute__((vector_size(64)));
 
