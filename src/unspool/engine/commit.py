@@ -7,7 +7,8 @@ finish                   all of a request ends, whatever its search says
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any
 
@@ -112,7 +113,10 @@ def grow(
     """What `holding.record` and `make_moves` come to where each branch, of requests that sample, has fed its
     one token and grows by the one that was chosen."""
     events: list[Event] = []
-    for share, choice in zip(shares, choices, strict=True):
+    pairs: Iterable[tuple[Share, Choice | UnspoolError]] = zip(shares, choices, strict=True)
+    if any(isinstance(choice, UnspoolError) for choice in choices):
+        pairs = _failed_last(pairs)
+    for share, choice in pairs:
         task, branch = share.task, share.branch
         branch.n_cached = n_cached = branch.n_cached + 1
         if n_cached > branch.n_read:
@@ -134,6 +138,15 @@ def grow(
         if not task.branches:
             task.move_to(Phase.DONE)
     return events
+
+
+def _failed_last(
+    pairs: Iterable[tuple[Share, Choice | UnspoolError]],
+) -> Iterator[tuple[Share, Choice | UnspoolError]]:
+    """Of each task, whose branches stand side by side, those that failed after the others: the order in which
+    pages come back decides which of them are used next."""
+    for _, group in groupby(pairs, key=lambda pair: pair[0].task.request_id):
+        yield from sorted(group, key=lambda pair: isinstance(pair[1], UnspoolError))
 
 
 def finish(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+import zlib
+
 import numpy as np
 import pytest
 from machine_requests import Sizes, random_request
@@ -12,6 +16,7 @@ from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.engine.steady import Steady
 from unspool.errors import CapacityError
+from unspool.history.counts import TokenCounts
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
 from unspool.types import Request
@@ -24,12 +29,29 @@ KINDS = (
     {"mirostat": 2},
     {"stop": ["ba"]},
     {"allowed_token_ids": [1, 2], "no_repeat_ngram_size": 2},  # nothing is left after a while
+    {"repetition_penalty": 1.3, "frequency_penalty": -0.5, "penalty_window": 3},
+    {"presence_penalty": 1.0, "penalty_exclude_ids": [1, 3], "penalty_window": 1, "top_p": 0.9},
+    {"adaptive_target": 0.3, "min_tokens": 9},
+    {"dry_multiplier": 0.8, "dry_allowed_length": 1, "repetition_penalty": 0.8},
+    {"bad_words": ["ab", " a"], "logit_bias": {2: 5.0, 4: -100.0}, "min_p": 0.1},
 )
 PARAMS = DecodingParams(max_tokens=20, ignore_eos=True, seed=1)
 
 
+class OddRunner(ToyRunner):
+    """Its matrix is wider than the vocabulary, and after some texts there is no number or no candidate."""
+
+    def logits_of(self, token_ids):
+        z = super().logits_of(token_ids)
+        lot = zlib.crc32(np.array(token_ids, "<i4").tobytes() + b"odd") % 150
+        if lot < 4:
+            z[: LETTERS.vocab_size] = (np.nan, np.inf, -np.inf, 0)[lot]
+        z[LETTERS.vocab_size :] = (50, np.nan)[lot % 2]
+        return z
+
+
 def crowded_engine():
-    runner = ToyRunner(vocab_size=LETTERS.vocab_size, n_pages=24, page_size=4)
+    runner = OddRunner(vocab_size=LETTERS.vocab_size + 3, n_pages=24, page_size=4)
     return Engine(runner, LETTERS, limits=Limits(n_rows=10, n_tasks=6), clock=lambda: 0.0)
 
 
@@ -86,9 +108,13 @@ def test_events_and_branches_are_those_of_steps_that_keep_nothing(seed, monkeypa
             request = simple(rng) if rng.random() < 0.8 else random_request(rng, SIZES, (1, 2, 3))
             if fits(request):
                 assert steady.add(request) == plain.add(request)
-        elif lot < 0.15 and steady._tasks:
+        elif lot < 0.16 and steady._tasks:
             request_id = int(rng.choice(list(steady._tasks)))
-            if rng.random() < 0.5:
+            if rng.random() < 0.2:
+                priority = int(rng.integers(-2, 3))
+                for engine in (steady, plain):
+                    engine.set_priority(request_id, priority)
+            elif rng.random() < 0.5:
                 events = [said(event) for event in steady.cancel(request_id)]
                 assert events == [said(event) for event in plain.cancel(request_id)]
             else:
@@ -104,6 +130,29 @@ def test_events_and_branches_are_those_of_steps_that_keep_nothing(seed, monkeypa
         steady.check()
         assert steady.stats() == plain.stats()
     assert n_steady > 20
+
+
+def test_requests_that_are_over_leave_no_history_alive(monkeypatch):
+    """Their tallies are native, and counts of references alone free them: no cycle may hold one."""
+    engine = make_engine()
+    params = PARAMS.replace(repetition_penalty=1.5, frequency_penalty=0.2, max_tokens=3)
+    made, seen = TokenCounts.__init__, []
+
+    def remembered(self, *arguments):
+        made(self, *arguments)
+        seen.append(weakref.ref(self))
+
+    monkeypatch.setattr(TokenCounts, "__init__", remembered)
+    gc.disable()
+    try:
+        for seed in range(100):
+            engine.add(Request((1 + seed % 7, 2, 3), params.replace(seed=seed), n=1 + seed % 3))
+            while not engine.is_idle:
+                engine.step()
+    finally:
+        gc.enable()
+    assert len(seen) == 100
+    assert sum(one() is not None for one in seen) <= 1  # of the last step at most
 
 
 def test_a_request_that_decodes_alone_is_planned_once():
