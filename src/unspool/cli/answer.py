@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,48 @@ def answer(
     looks, n_answers, decoding = searching(decoding, search, amounts.count("-n", n), must_contain or ())
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
+    with answers(
+        prompt,
+        model=model,
+        raw=raw,
+        system=system,
+        n=n_answers,
+        search=looks,
+        amateur=amateur,
+        decoding=decoding,
+        threads=threads,
+        context=context,
+        kv=kv,
+        runner=runner,
+        weights=weights,
+        quiet=quiet,
+    ) as (events, asked):
+        if as_json:
+            print_json(events, asked, decoding, as_list=n_answers is not None)
+        else:
+            print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
+
+
+@contextmanager
+def answers(
+    prompt: str | None,
+    *,
+    model: str,
+    raw: bool,
+    system: str | None,
+    n: int | None,
+    search: SomeSearch | None,
+    amateur: str | None,
+    decoding: Decoding,
+    threads: str | None,
+    context: str | None,
+    kv: str | None,
+    runner: str,
+    weights: str | None,
+    quiet: bool,
+) -> Iterator[tuple[Iterable[Event], dict[str, Any]]]:
+    """The events of the answers to one prompt, and what JSON says of the question. What is typed wrong is
+    refused before anything is loaded; the model is closed in the end."""
     n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
     kv_settings = amounts.kv_size(kv)
     if raw and system is not None:
@@ -73,21 +116,10 @@ def answer(
         weights=weights,
     )
     try:
-        events, used_template = start(
-            llm,
-            text,
-            raw=raw,
-            system=system,
-            params=decoding.params,
-            n=n_answers,
-            search=looks,
-            quiet=quiet,
+        events, used_template = _start(
+            llm, text, raw=raw, system=system, params=decoding.params, n=n, search=search, quiet=quiet
         )
-        if as_json:
-            asked = {"model": model, "prompt": text, "chat_template": used_template}
-            print_json(events, asked | reported(looks), decoding, as_list=n_answers is not None)
-        else:
-            print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
+        yield events, {"model": model, "prompt": text, "chat_template": used_template} | _reported(search)
     finally:
         llm.close()
 
@@ -107,7 +139,7 @@ def searching(
     return looks, n if looks.n_answers == 1 else looks.n_answers, decoding
 
 
-def reported(looks: SomeSearch | None) -> dict[str, Any]:
+def _reported(looks: SomeSearch | None) -> dict[str, Any]:
     """The search as JSON reports it."""
     if looks is None:
         return {"search": {"name": "sample"}}
@@ -145,7 +177,7 @@ def read_prompt(prompt: str | None) -> str:
     return checked(prompt, "the prompt")
 
 
-def start(
+def _start(
     llm: LLM,
     text: str,
     *,

@@ -11,21 +11,12 @@ import typer
 
 from unspool.cli import amounts
 from unspool.cli.amateur import contrasting
-from unspool.cli.answer import print_json, read_prompt, reported, searching, start
+from unspool.cli.answer import answers, print_json, searching
 from unspool.cli.contrast import Amateur, Contrast
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
-from unspool.cli.run import (
-    Answers,
-    MustContain,
-    Prompt,
-    Quiet,
-    Raw,
-    Search,
-    System,
-)
-from unspool.cli.text import checked
+from unspool.cli.run import Answers, MustContain, Prompt, Quiet, Raw, Search, System
 from unspool.errors import BadRequest
 from unspool.models.catalogue import DEFAULT_MODEL
 
@@ -101,49 +92,31 @@ def explain(
     if not as_json:
         refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
     decoding = decoding.setting(trace=True, include_stop=True)
-    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
-    kv_settings = amounts.kv_size(kv)
-    if raw and system is not None:
-        raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     view = View.of(token, expand or (), plot, as_json=as_json)
-    text = read_prompt(prompt)
-    system = None if system is None else checked(system, "--system")
-    for note in decoding.notes() if not quiet else ():
-        print(f"note: {note}", file=sys.stderr)
-    from unspool.cli.load import load_llm
-
-    llm = load_llm(
-        model,
-        threads=n_threads,
-        context=n_context,
-        kv=kv_settings,
-        runner=runner,
-        quiet=quiet,
+    with answers(
+        prompt,
+        model=model,
+        raw=raw,
+        system=system,
+        n=n_answers,
+        search=looks,
         amateur=amateur,
+        decoding=decoding,
+        threads=threads,
+        context=context,
+        kv=kv,
+        runner=runner,
         weights=weights,
-    )
-    try:
-        events, used_template = start(
-            llm,
-            text,
-            raw=raw,
-            system=system,
-            params=decoding.params,
-            n=n_answers,
-            search=looks,
-            quiet=quiet,
-        )
+        quiet=quiet,
+    ) as (events, asked):
         if as_json:
             heard = list(events)
-            asked = {"model": model, "prompt": text, "chat_template": used_template} | reported(looks)
             print_json(heard, asked, decoding, as_list=n_answers is not None)
         elif looks is not None and view.only is None:
             heard = print_search(events, view, decoding, quiet=quiet)
         else:
             heard = list(print_table(events, view, decoding, quiet=quiet))
         view.finish(heard)
-    finally:
-        llm.close()
 
 
 @dataclass(frozen=True, slots=True)
