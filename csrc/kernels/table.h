@@ -9,6 +9,7 @@
 #include "gemm_float.h"
 #include "rowwise.h"
 #include "attention_tiles.h"
+#include "attention_segment.h"
 #include "attention.h"
 #include "dots.h"
 // clang-format on

@@ -1,0 +1,86 @@
+// Instructions of a forward pass that work row by row. The arithmetic is in kernels/rowwise.h.
+#include <math.h>
+#include <string.h>
+
+#include "forward.h"
+
+namespace unspool {
+
+void Forward::select(const Instruction& op, int first, int last) {
+  const Rows from = rows(op.x), to = rows(op.out);
+  for (int w = first; w < last; ++w) {
+    memcpy(to.row(w), from.row(plan_->logits_rows[w]), network_.registers[op.x].width * sizeof(float));
+    if (op.quantize) kernels_.quantize(to.row(w), w, acts(op.out, op));
+  }
+}
+
+void Forward::fill_rope_tables(int first, int last) {
+  for (size_t t = 0; t < network_.ropes.size(); ++t) {
+    const RopeTable& table = network_.ropes[t];
+    const size_t n = table.inv_freq.size();
+    for (int r = first; r < last; ++r)
+      for (size_t i = 0; i < n; ++i) {
+        // In double: a float has no digits left for the angle at long positions.
+        const double angle = positions_[r] * table.inv_freq[i];
+        cos_[t][r * n + i] = (float)cos(angle) * table.magnitude;
+        sin_[t][r * n + i] = (float)sin(angle) * table.magnitude;
+      }
+  }
+}
+
+// The point (a, b) by the angle of cosine c and sine s.
+static inline void turn(float& a, float& b, float c, float s) {
+  const float x = a, y = b;
+  a = x * c - y * s;
+  b = x * s + y * c;
+}
+
+void Forward::rope_row(const Instruction& op, int row) {
+  const int half = (int)network_.ropes[op.table].inv_freq.size();
+  const float *c = cos_[op.table].data() + (size_t)row * half,
+              *s = sin_[op.table].data() + (size_t)row * half;
+  float* x = rows(op.x).row(row);
+  const int width = network_.registers[op.x].width;
+  if (op.interleaved) {
+    for (int head = 0; head < width; head += op.group)
+      for (int i = 0; i < half; ++i) turn(x[head + 2 * i], x[head + 2 * i + 1], c[i], s[i]);
+    return;
+  }
+  for (int head = 0; head < width; head += op.group) {
+    float* __restrict low = x + head, * __restrict high = x + head + half;  // so that four turn at once
+    for (int i = 0; i < half; ++i) turn(low[i], high[i], c[i], s[i]);
+  }
+}
+
+void Forward::row_op(const Instruction& op, int row) {
+  if (op.kind == OpKind::kRope) return rope_row(op, row);
+  float* out = rows(op.out).row(row);
+  const int width = op.out == kLogits ? network_.vocab_size : network_.registers[op.out].width;
+  switch (op.kind) {
+    case OpKind::kEmbed:
+      unpack_row(network_.matrices[op.weight], plan_->token_ids[row], out);
+      if (op.factor != 1.0f) kernels_.scale(out, out, width, op.factor);
+      break;
+    case OpKind::kNorm:
+      kernels_.rms_norm(rows(op.x).row(row), network_.vectors[op.weight].data(), out, width, op.group,
+                        op.factor);
+      break;
+    case OpKind::kGated:
+      if (!op.gated_before) kernels_.gated(rows(op.x).row(row), rows(op.y).row(row), out, width, op.gate);
+      break;
+    case OpKind::kAdd:
+      kernels_.add(rows(op.x).row(row), rows(op.y).row(row), out, width);
+      break;
+    case OpKind::kScale:
+      kernels_.scale(rows(op.x).row(row), out, width, op.factor);
+      break;
+    case OpKind::kSoftCap:
+      kernels_.softcap(rows(op.x).row(row), out, width, op.factor);
+      break;
+    default:
+      break;
+  }
+  if (op.quantize) kernels_.quantize(out, row, acts(op.out, op));
+}
+
+}  // namespace unspool
