@@ -17,6 +17,7 @@
 
 #include "bindings_sampling.h"
 #include "bindings_strings.h"
+#include "builder.h"
 #include "forward.h"
 #include "limits.h"
 #include "reused.h"
@@ -54,11 +55,18 @@ const Kernels& kernels_named(const std::string& isa) {
   return *kernels;
 }
 
-class Engine {
+int checked_threads(int n_threads) {
+  if (n_threads < 1) throw std::invalid_argument("threads: at least one");
+  return n_threads;
+}
+
+class Engine : public Builder {
  public:
-  Engine(int n_threads, const std::string& isa) : kernels_(kernels_named(isa)), pool_(n_threads) {}
+  Engine(int n_threads, const std::string& isa)
+      : kernels_(kernels_named(isa)), pool_(checked_threads(n_threads)) {}
 
   int plan_matrix(int encoding, Vector<uint8_t> data, int n, int k, bool is_mapped) {
+    require_open();
     const int matrix =
         network_.plan_matrix(static_cast<Encoding>(encoding), data.data(), data.size(), n, k, is_mapped);
     sources_.push_back(std::move(data));
@@ -78,74 +86,31 @@ class Engine {
     if (pack() != kNone) throw std::overflow_error("matrix: a value or scale is infinite or not a number");
     return matrix;
   }
-  int add_vector(Vector<float> values) { return network_.add_vector(values.data(), values.size()); }
-  int add_register(int width) { return network_.add_register(width); }
+  int add_vector(Vector<float> values) {
+    require_open();
+    return network_.add_vector(values.data(), values.size());
+  }
+  int add_register(int width) {
+    require_open();
+    return network_.add_register(width);
+  }
   int add_rope(Vector<double> inv_freq, float magnitude) {
+    require_open();
     return network_.add_rope(inv_freq.data(), inv_freq.size(), magnitude);
-  }
-
-  Instruction& push(OpKind kind, bool selected) {
-    network_.instructions.emplace_back();
-    network_.instructions.back().kind = kind;
-    network_.instructions.back().selected = selected;
-    return network_.instructions.back();
-  }
-  void embed(int out, int matrix, float factor) {
-    auto& op = push(OpKind::kEmbed, false);
-    op.out = out, op.weight = matrix, op.factor = factor;
-  }
-  void norm(int out, int x, int vector, float eps, int group, bool selected) {
-    auto& op = push(OpKind::kNorm, selected);
-    op.out = out, op.x = x, op.weight = vector, op.factor = eps, op.group = group;
-  }
-  void linear(int x, const std::vector<std::tuple<int, int, int, bool>>& parts, bool selected) {
-    auto& op = push(OpKind::kLinear, selected);
-    op.x = x;
-    for (const auto& [matrix, bias, out, accumulate] : parts)
-      op.parts.push_back({matrix, bias, out, accumulate});
-    const Packed& first = network_.matrices.at(op.parts.at(0).matrix);
-    for (const Part& part : op.parts)
-      if (network_.matrices.at(part.matrix).quantized() != first.quantized())
-        throw std::invalid_argument("linear: quantized and float matrices in one instruction");
-  }
-  void rope(int x, int table, int head_dim, bool interleaved) {
-    auto& op = push(OpKind::kRope, false);
-    op.x = op.out = x, op.table = table, op.group = head_dim, op.interleaved = interleaved;
-  }
-  void attention(int out, int q, int k, int v, int layer, int n_heads, int n_kv_heads, float scale,
-                 float softcap, int window) {
-    auto& op = push(OpKind::kAttention, false);
-    op.out = out, op.x = q, op.y = k, op.z = v, op.layer = layer, op.n_heads = n_heads;
-    op.n_kv_heads = n_kv_heads;
-    op.shape.scale = scale, op.shape.softcap = softcap, op.shape.window = window;
-  }
-  void gated(int out, int gate, int up, bool gelu, bool selected) {
-    auto& op = push(OpKind::kGated, selected);
-    op.out = out, op.x = gate, op.y = up, op.gate = gelu ? Gate::kGeluTanh : Gate::kSilu;
-  }
-  void add(int out, int a, int b, bool selected) {
-    auto& op = push(OpKind::kAdd, selected);
-    op.out = out, op.x = a, op.y = b;
-  }
-  void scale(int out, int x, float factor, bool selected) {
-    auto& op = push(OpKind::kScale, selected);
-    op.out = out, op.x = x, op.factor = factor;
-  }
-  void softcap(int out, int x, float cap, bool selected) {
-    auto& op = push(OpKind::kSoftCap, selected);
-    op.out = out, op.x = x, op.factor = cap;
-  }
-  void select(int out, int x) {
-    auto& op = push(OpKind::kSelect, true);
-    op.out = out, op.x = x;
   }
 
   void finish(int vocab_size, int context_length, int n_layers, int n_kv_heads, int head_dim, int n_pages,
               int page_size) {
-    if (head_dim > kMaxHeadDim || page_size % 16 || page_size > kSegment || kSegment % page_size)
+    require_open();
+    if (vocab_size < 1 || context_length < 1 || n_layers < 1 || n_kv_heads < 1 || n_pages < 1)
+      throw std::invalid_argument("finish: a size below 1");
+    if (head_dim < 1 || head_dim > kMaxHeadDim || page_size < 16 || page_size % 16 || page_size > kSegment ||
+        kSegment % page_size)
       throw std::invalid_argument("finish: head or page size");
     network_.vocab_size = vocab_size;
     network_.context_length = context_length;
+    network_.check(n_layers, n_kv_heads, head_dim);
+    finished_ = true;  // whatever happens from here on: it changes the instructions
     kv_ = KvStore(n_pages, page_size, n_layers, n_kv_heads, head_dim);
     for (auto& op : network_.instructions) {
       op.shape.head_dim = head_dim;
@@ -160,7 +125,7 @@ class Engine {
   nb::ndarray<nb::numpy, float> forward(Vector<int32_t> token_ids, Vector<int32_t> seq_start,
                                         Vector<int32_t> n_past, Vector<int32_t> page_table,
                                         Vector<int32_t> page_start, Vector<int32_t> logits_rows) {
-    if (!forward_) throw std::invalid_argument("forward: call finish first");
+    require_finished();
     if (seq_start.size() != n_past.size() + 1 || page_start.size() != seq_start.size())
       throw std::invalid_argument("plan: lengths of seq_start, n_past and page_start");
     const Plan plan = {(int)token_ids.size(),  (int)n_past.size(), (int)logits_rows.size(),
@@ -222,10 +187,12 @@ class Engine {
   }
 
   void note_times(bool on) {
+    require_finished();
     const std::lock_guard<std::mutex> turn(mutex_);
     forward_->note_times(on);
   }
   nb::ndarray<nb::numpy, int64_t> times() {
+    require_finished();
     const std::lock_guard<std::mutex> turn(mutex_);
     const std::vector<Times>& noted = forward_->times();
     const size_t n = noted.size() / pool_.size();
@@ -271,6 +238,9 @@ class Engine {
   std::string isa() const { return kernels_.name; }
 
  private:
+  void require_finished() const {
+    if (!forward_) throw std::invalid_argument("call finish first");
+  }
   // work(i) for every i in [0, n), on all threads.
   void share(int n, const std::function<void(int)>& work) {
     const std::lock_guard<std::mutex> turn(mutex_);
@@ -289,7 +259,6 @@ class Engine {
   const Kernels& kernels_;
   Pool pool_;
   std::vector<Vector<uint8_t>> sources_;  // of matrices that are not yet packed
-  Network network_;
   KvStore kv_;
   std::unique_ptr<Forward> forward_;
   const std::shared_ptr<Reused> logits_memory_ = std::make_shared<Reused>();
@@ -352,7 +321,8 @@ NB_MODULE(_native, m) {
       .def("scale", &Engine::scale)
       .def("softcap", &Engine::softcap)
       .def("select", &Engine::select)
-      .def("finish", &Engine::finish)
+      .def("finish", &Engine::finish, nb::arg("vocab_size"), nb::arg("context_length"), nb::arg("n_layers"),
+           nb::arg("n_kv_heads"), nb::arg("head_dim"), nb::arg("n_pages"), nb::arg("page_size"))
       .def("forward", &Engine::forward)
       .def("sampler", &Engine::sampler, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>())
       .def("copy_page", &Engine::copy_page)

@@ -97,6 +97,8 @@ struct Network {
   int add_vector(const float* values, size_t n);
   int add_register(int width);
   int add_rope(const double* inv_freq, size_t n, float magnitude);
+  // That every instruction names what is there and that sizes fit. Throws std::invalid_argument.
+  void check(int n_layers, int n_kv_heads, int head_dim) const;
   // Marks registers that linear instructions read in 8-bit form, where threads must meet, and what the
   // linear instructions hold.
   void finish();
