@@ -165,19 +165,12 @@ def process(
 
     The logits are written to and put back while the call lasts, so nobody else may read them then.
     """
-    answered = answers(logits, rows, own=own, isa=isa)
-    return [_processed(*each, isa) for each in zip(answered, logits, rows, strict=True)]
-
-
-def answers(
-    logits: F32, rows: Sequence[Row], *, own: _native.Sampler | None = None, isa: str = ""
-) -> list[_native.RowAnswer | None]:
-    """`process` as the native pass says it."""
     if not rows:  # a step that only reads a prompt
         return []
     if not (logits.flags.writeable and logits.dtype == np.float32 and logits.strides[1] == logits.itemsize):
         logits = np.array(logits, dtype=np.float32)
-    return (own or sampler(isa)).run(logits, [_line(row) for row in rows])
+    answered = (own or sampler(isa)).run(logits, [_line(row) for row in rows])
+    return [_processed(*each, isa) for each in zip(answered, logits, rows, strict=True)]
 
 
 def _line(row: Row) -> _native.RowLine:
