@@ -24,6 +24,7 @@ _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 1
 MATCH: Final = -1  # the place behind the whole pattern
 MAX_PLACES: Final = 2000
 _MAX_CHARACTERS: Final = 20_000  # of a pattern: so long a one is not worth parsing
+_MAX_NESTED: Final = 100  # groups in each other: the parser and the builder call themselves for each
 _MAX_FOLLOWERS: Final = 20_000  # a character costs at most so many looks
 _MAX_STEPS: Final = 50_000  # of building: empty groups can be repeated for free, and for ever
 _MAX_KNOWN: Final = 4096  # characters whose atoms are remembered
@@ -96,6 +97,8 @@ def compile_pattern(pattern: str) -> Automaton:
     """Raises PatternError for a pattern that is malformed, not regular, too large, or matches nothing."""
     if len(pattern) > _MAX_CHARACTERS:
         raise PatternError(f"it has {len(pattern)} characters, and {_MAX_CHARACTERS} is the most")
+    if _most_nested(pattern) > _MAX_NESTED:
+        raise PatternError(f"its groups are nested too deeply: {_MAX_NESTED} in each other are the most")
     try:
         parsed = _parser.parse(pattern)
         builder = _Builder()
@@ -107,6 +110,18 @@ def compile_pattern(pattern: str) -> Automaton:
     except RecursionError:
         raise PatternError("its groups are nested too deeply") from None
     return builder.finish(pattern, entry)
+
+
+_PARENTHESES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\\\]])*\]|[()]", re.DOTALL)
+
+
+def _most_nested(pattern: str) -> int:
+    """How many groups are open at once at most; the limit on recursion is not ours to rely on."""
+    depth = deepest = 0
+    for found in _PARENTHESES.findall(pattern):
+        depth += (found == "(") - (found == ")")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 class _Builder:

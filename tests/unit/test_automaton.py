@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from unspool.automaton import MAX_PLACES, PatternError, compile_pattern
@@ -42,6 +44,19 @@ def test_what_cannot_be_followed_is_refused_with_pattern_and_reason(pattern, wor
     assert str(caught.value).startswith(f"stop_regex holds {pattern!r}"[:40])
     assert "as for Python's re, or give plain text as stop" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [1000, 100_000])
+def test_how_deep_groups_may_nest_does_not_depend_on_the_interpreters_limit(limit):
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit)
+    try:
+        assert compile_pattern("(" * 60 + "a" + ")" * 60).places
+        assert compile_pattern(r"\(" * 300 + "[(]" * 300 + "[](]").places
+        with pytest.raises(PatternError, match="nested too deeply: 100 in each other are the most"):
+            compile_pattern("(" * 101 + "a" + ")" * 101)
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def test_one_pattern_is_a_list_of_one():
