@@ -88,22 +88,30 @@ static inline const uint16_t* page_at(const AttentionShape& shape, const uint16_
   return base + (size_t)pages[token / shape.page_size] * shape.page_stride;
 }
 
-// What lies on the page of `token`.
-static inline Next whole_page(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
-                              int token) {
-  const char* at = reinterpret_cast<const char*>(page_at(shape, base, pages, token));
-  return {at, at + sizeof(uint16_t) * shape.page_size * shape.head_padded};
+// What lies on the pages of tokens [token, end), which begin and end a page: `bytes` of each.
+static inline Next pages_of(const AttentionShape& shape, const uint16_t* base, const int32_t* pages,
+                            int token, int end, size_t bytes) {
+  Next next;
+  next.base = reinterpret_cast<const char*>(base);
+  next.stride = sizeof(uint16_t) * shape.page_stride;
+  next.bytes = bytes;
+  next.page = pages + token / shape.page_size;
+  next.last_page = pages + (end + shape.page_size - 1) / shape.page_size;
+  return next;
 }
 
-// The keys that are read a segment after the page of `token`, the page'th of its segment: of this call or,
-// where it ends, of what comes then.
+// The keys that are read after a segment: of this call or, where it ends, of what comes then.
 static inline Next next_keys(const AttentionShape& shape, const uint16_t* k, const int32_t* pages,
-                             const Batch& batch, int token, int page) {
-  if (token + kSegment < batch.end) return whole_page(shape, k, pages, token + kSegment);
-  if ((token / kSegment + 1) * kSegment < batch.end) return {};
-  const int later = batch.then.token + page * shape.page_size;
-  if (later >= batch.then.end) return {};
-  return whole_page(shape, batch.then.k, batch.then.pages, later);
+                             const Batch& batch, int segment) {
+  const size_t bytes = sizeof(uint16_t) * shape.page_size * shape.head_padded;
+  const auto of_segment = [&](const uint16_t* base, const int32_t* its_pages, int token, int end) {
+    const int segment_end = (token / kSegment + 1) * kSegment;
+    return pages_of(shape, base, its_pages, token, end < segment_end ? end : segment_end, bytes);
+  };
+  const int token = (segment + 1) * kSegment;
+  if (token < batch.end) return of_segment(k, pages, token, batch.end);
+  const Upcoming& then = batch.then;
+  return then.token < then.end ? of_segment(then.k, then.pages, then.token, then.end) : Next{};
 }
 
 static void score_segment(const AttentionShape& shape, const uint16_t* k, const uint16_t* v,
@@ -113,7 +121,8 @@ static void score_segment(const AttentionShape& shape, const uint16_t* k, const 
   for (int at = s.begin; at < s.end; at += size) {
     const uint16_t* page = page_at(shape, k, pages, s.base + at);
     const int tokens = s.end - at < size ? s.end - at : size;
-    Next next = whole_page(shape, v, pages, s.base + at);
+    Next next = pages_of(shape, v, pages, s.base + at, s.base + at + tokens,
+                         sizeof(uint16_t) * tokens * shape.head_padded);
     for (int block = 0; block < tokens; block += kLanes * kTileBlocks) {
       const int n_blocks = kTileBlocks > 1 && block + kLanes < tokens ? kTileBlocks : 1;
       constexpr int kStride = kLanes * kTileBlocks;
@@ -140,8 +149,8 @@ static void score_segment(const AttentionShape& shape, const uint16_t* k, const 
 // acc[i][first + ..] of all queries for values [first, first + width) of each token, which are values
 // [from, from + width) of the spans.
 template <class T>
-static void add_spans(const AttentionShape& shape, const Batch& batch, int begin, Span<T>* spans, int n_spans,
-                      int from, int v_stride, int first, int width) {
+static void add_spans(const AttentionShape& shape, const Batch& batch, int begin, const Span<T>* spans,
+                      int n_spans, int from, int v_stride, int first, int width, Next* next) {
   const bool wide = batch.n <= kTileQueries / 2;
   for (int i = 0; i < batch.n; i += kTileQueries) {
     const int n = batch.n - i < kTileQueries ? batch.n - i : kTileQueries;
@@ -149,11 +158,11 @@ static void add_spans(const AttentionShape& shape, const Batch& batch, int begin
     float* out = batch.acc + (size_t)i * shape.head_padded + first;
     int d = 0;
     for (; wide && d + kWideValues <= width; d += kWideValues)
-      add_values<2 * kTileBlocks>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded);
+      add_values<2 * kTileBlocks>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded, next);
     for (; d + kTileValues <= width; d += kTileValues)
-      add_values<kTileBlocks>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded);
+      add_values<kTileBlocks>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded, next);
     for (; d < width; d += kLanes)
-      add_values<1>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded);
+      add_values<1>(n, spans, n_spans, from + d, v_stride, p, out + d, shape.head_padded, next);
   }
 }
 
@@ -163,22 +172,23 @@ static void value_segment(const AttentionShape& shape, const uint16_t* k, const 
   Span<uint16_t> spans[kSegment / 16];  // a page each
   int n_spans = 0;
   for (int at = s.begin; at < s.end; at += size, ++n_spans)
-    spans[n_spans] = {page_at(shape, v, pages, s.base + at), s.end - at < size ? s.end - at : size,
-                      next_keys(shape, k, pages, batch, s.base + at, n_spans)};
+    spans[n_spans] = {page_at(shape, v, pages, s.base + at), s.end - at < size ? s.end - at : size};
+  Next next = next_keys(shape, k, pages, batch, s.base / kSegment);
+  next.ask_all_but((s.end - s.begin) * ((head + 31) / 32));
   if (batch.n <= kTileQueries)  // too few to pay for widening them
-    return add_spans(shape, batch, s.begin, spans, n_spans, 0, head, 0, head);
+    return add_spans(shape, batch, s.begin, spans, n_spans, 0, head, 0, head, &next);
   for (int d = 0; d < head; d += kTileValues) {
     const int width = head - d < kTileValues ? head - d : kTileValues;
     float* to = batch.panel;
     for (int i = 0; i < n_spans; ++i) {
       const uint16_t* from = spans[i].v + d;
       for (int j = 0; j < spans[i].tokens; ++j, from += head, to += kTileValues) {
-        spans[i].next.ask((width + 31) / 32);
+        next.ask((width + 31) / 32);
         for (int e = 0; e < width; e += kLanes) f_store(to + e, f_load_f16(from + e));
       }
     }
-    Span<float> panel = {batch.panel, s.end - s.begin, {}};
-    add_spans(shape, batch, s.begin, &panel, 1, 0, kTileValues, d, width);
+    const Span<float> panel = {batch.panel, s.end - s.begin};
+    add_spans(shape, batch, s.begin, &panel, 1, 0, kTileValues, d, width, nullptr);
   }
 }
 

@@ -14,14 +14,35 @@ constexpr int kLanes = 16;
 // twice as wide.
 constexpr int kTileQueries = kRegisters >= 32 ? 12 : 6, kTileBlocks = kRegisters >= 32 ? 2 : 1;
 
-// What is needed next is asked for while the tile before it is computed: pages lie far apart, where no
-// prefetcher of the processor finds them.
+// What is needed next is asked for while the tile before it is computed, line by line: pages lie far apart,
+// where no prefetcher of the processor finds them.
 struct Next {
-  const char* at = nullptr;
+  const char* at = nullptr;  // of the page: left
   const char* end = nullptr;
+  const char* base = nullptr;    // of page 0
+  size_t stride = 0, bytes = 0;  // from page to page, and of what is wanted of each
+  const int32_t* page = nullptr;
+  const int32_t* last_page = nullptr;  // behind those wanted
 
   inline void ask(int n_lines) {
-    for (int i = 0; i < n_lines && at < end; ++i, at += 64) __builtin_prefetch(at, 0, 2);
+    for (int i = 0; i < n_lines; ++i, at += 64) {
+      if (at >= end && !turn()) return;
+      __builtin_prefetch(at, 0, 2);
+    }
+  }
+  // Leaves only so many lines for later.
+  inline void ask_all_but(int n_lines) {
+    const int n = (int)((last_page - page) * ((bytes + 63) / 64)) - n_lines;
+    if (n > 0) ask(n);
+  }
+
+ private:
+  // To the next page; false when there is none.
+  inline bool turn() {
+    if (page == last_page) return false;
+    at = base + (size_t)*page++ * stride;
+    end = at + bytes;
+    return true;
   }
 };
 
@@ -60,24 +81,23 @@ template <class T>
 struct Span {
   const T* v;
   int tokens;
-  Next next;  // what is asked for meanwhile
 };
 
 // out[i][16 b ..] = sum over the tokens of all spans of p[i][token] * v[token][16 b ..], v being
 // [tokens][v_stride].
 template <int NQ, int NB, class T>
-static void value_tile(Span<T>* spans, int n_spans, int first, int v_stride, const float* p, float* out,
-                       int out_stride) {
+static void value_tile(const Span<T>* spans, int n_spans, int first, int v_stride, const float* p, float* out,
+                       int out_stride, Next* next) {
   F acc[NQ][NB];
   for (int i = 0; i < NQ; ++i)
     for (int b = 0; b < NB; ++b) acc[i][b] = f_zero();
-  Span<T>* const end = spans + n_spans;
+  const Span<T>* const end = spans + n_spans;
+  Next ahead = next ? *next : Next{};
   do {
     const T* v = spans->v + first;
     const float* const p_end = p + spans->tokens;
-    Next next = spans->next;
     do {
-      next.ask((NB + 1) / 2);
+      ahead.ask((NB + 1) / 2);
       F values[NB];
       for (int b = 0; b < NB; ++b) values[b] = f_load_any(v + kLanes * b);
       for (int i = 0; i < NQ; ++i) {
@@ -86,8 +106,8 @@ static void value_tile(Span<T>* spans, int n_spans, int first, int v_stride, con
       }
       v += v_stride;
     } while (++p < p_end);
-    spans->next = next;
   } while (++spans < end);
+  if (next) *next = ahead;
   for (int i = 0; i < NQ; ++i)
     for (int b = 0; b < NB; ++b) f_store(out + i * out_stride + kLanes * b, acc[i][b]);
 }
@@ -108,11 +128,12 @@ static void score(int n, const T* k, int k_stride, int head, const float* q, flo
 
 // Values [first, first + 16 NB).
 template <int NB, class T>
-static void add_values(int n, Span<T>* spans, int n_spans, int first, int v_stride, const float* p,
-                       float* out, int out_stride) {
+static void add_values(int n, const Span<T>* spans, int n_spans, int first, int v_stride, const float* p,
+                       float* out, int out_stride, Next* next) {
   constexpr int kMost = NB > kTileBlocks ? kTileQueries / 2 : kTileQueries;
-  with_constant<kMost>(
-      n, [&](auto queries) { value_tile<queries, NB>(spans, n_spans, first, v_stride, p, out, out_stride); });
+  with_constant<kMost>(n, [&](auto queries) {
+    value_tile<queries, NB>(spans, n_spans, first, v_stride, p, out, out_stride, next);
+  });
 }
 
 }  // namespace UNSPOOL_ISA
