@@ -226,7 +226,7 @@ class Engine : public Builder {
     }
     return out;
   }
-  nb::ndarray<nb::numpy, float> product(int matrix, FloatRows x);
+  nb::ndarray<nb::numpy, float> product(int matrix, FloatRows x, bool shifts);
 
   size_t weight_bytes() const {
     size_t total = 0;
@@ -265,7 +265,7 @@ class Engine : public Builder {
   std::mutex mutex_;  // threads take turns with the pages and the buffers
 };
 
-nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
+nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x, bool shifts) {
   const Packed& w = network_.matrices.at(matrix);
   if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
   const int n_rows = (int)x.shape(0);
@@ -275,7 +275,7 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x) {
     memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
     std::vector<ActGroup> memory(Acts::bytes(n_rows, stride) / sizeof(ActGroup) + 1);
-    const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups());
+    const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups(), shifts);
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
     const Memory scratch(kGemmScratch * sizeof(float));
     kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false, scratch.as<float>());
@@ -333,7 +333,7 @@ NB_MODULE(_native, m) {
       .def("read_rate", &Engine::read_rate)
       .def("integer_rate", &Engine::integer_rate)
       .def("unpack", &Engine::unpack)
-      .def("product", &Engine::product)
+      .def("product", &Engine::product, nb::arg("matrix"), nb::arg("x"), nb::arg("shifts") = false)
       .def_prop_ro("weight_bytes", &Engine::weight_bytes)
       .def_prop_ro("kv_bytes", &Engine::kv_bytes)
       .def_prop_ro("spare_bytes", &Engine::spare_bytes)

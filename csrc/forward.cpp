@@ -127,7 +127,7 @@ Rows Forward::rows(int reg) const {
 
 Acts Forward::acts(int reg, const Instruction& op) const {
   const Register& r = network_.registers[reg];
-  return {quantized_[reg].as<void>(), (int)r.stride, row_count(op), r.whole_groups};
+  return {quantized_[reg].as<void>(), (int)r.stride, row_count(op), r.whole_groups, r.shifts};
 }
 
 void Forward::range(int n, int thread, int* first, int* last) const {

@@ -128,8 +128,24 @@ void Network::gate_in_place() {
   }
 }
 
+// How the 8-bit form of each register is scaled: one form must do for all who read it.
+void Network::choose_scales() {
+  std::vector<bool> wants_shifts(registers.size()), adds_half_sums(registers.size());
+  for (const auto& op : instructions)
+    for (const Part& part : op.parts) {
+      const Packed& w = matrices[part.matrix];
+      registers[op.x].quantized |= w.quantized();
+      registers[op.x].whole_groups |= w.whole_groups();
+      if (w.shifts()) wants_shifts[op.x] = true;
+      if (w.adds_half_sums()) adds_half_sums[op.x] = true;
+    }
+  for (size_t i = 0; i < registers.size(); ++i)
+    registers[i].shifts = wants_shifts[i] && !adds_half_sums[i] && !registers[i].whole_groups;
+}
+
 void Network::finish() {
   gate_in_place();
+  choose_scales();
   size_t following = 0;
   next_linear.resize(instructions.size());
   for (int pass = 0; pass < 2; ++pass)  // the second knows what the last instruction is followed by
@@ -149,11 +165,8 @@ void Network::finish() {
     // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
     previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
     if (op.kind != OpKind::kLinear) continue;
-    for (const Part& part : op.parts) {
+    for (const Part& part : op.parts)
       op.n_tiles = matrices[part.matrix].n_tiles + (op.gated == kNone ? op.n_tiles : 0);
-      registers[op.x].whole_groups |= matrices[part.matrix].whole_groups();
-    }
-    if (matrices[op.parts[0].matrix].quantized()) registers[op.x].quantized = true;
   }
   // The last writer of a quantized register before its reader leaves the 8-bit form.
   for (size_t i = 0; i < instructions.size(); ++i) {

@@ -60,7 +60,7 @@ struct Register {
   int width = 0;
   size_t stride = 0;  // width rounded up to 32
   bool quantized = false;
-  bool whole_groups = false;  // see Acts
+  bool whole_groups = false, shifts = false;  // see Acts
 };
 
 struct RopeTable {
@@ -105,6 +105,7 @@ struct Network {
 
  private:
   void gate_in_place();
+  void choose_scales();
 };
 
 }  // namespace unspool

@@ -82,20 +82,28 @@ struct Packed {
   size_t group_bytes() const { return (size_t)bits_of(store) * kGroup * kTile / 8; }
   // Kinds whose kernel takes inputs with one scale for all 32 of a group.
   bool whole_groups() const { return two_level && group == kGroup && store != Store::kU4; }
+  // Kinds that take inputs with powers of two as scales.
+  bool shifts() const { return two_level && group == kGroup && store == Store::kU4; }
+  // Kinds that read wsum16 of their inputs.
+  bool adds_half_sums() const { return has_min && group != kGroup; }
 };
 
 // 32 inputs of one row, quantized to 8 bits with a scale for every 16: half a weight group, because one
 // outlier coarsens all that share its scale. Scales are whole multiples, 1 to 32767, of one unit of the row,
 // which products are multiplied by in the end: so 4-bit weights are summed over both halves in integers.
-// What a wider two-level kind with groups of 32 reads has one scale for the group: there a product costs
-// less, and the file was made for inputs with a scale per 256. One line of the cache.
+// Two-level kinds with groups of 32 were made for inputs with a scale per 256. So what those of more than 4
+// bits read has one scale for the group, and what those of 4 bits read has powers of two as scales: there a
+// product costs less. One line of the cache.
 struct alignas(64) ActGroup {
   int8_t q[32];
-  int16_t times[2];  // of the unit: scale of each half
+  int16_t times[2];  // of the unit: scale of each half, at most 2^14 where Acts::shifts
   float scale[2];    // the same as floats
   int32_t minus[2];  // -sum of q of each half
-  float wsum16[2];   // scale * sum of q of each half
-  float wsum32;      // of both
+  union {
+    float wsum16[2];   // scale * sum of q of each half
+    int32_t shift[2];  // where Acts::shifts: logarithm of times
+  };
+  float wsum32;  // of both
 };
 static_assert(sizeof(ActGroup) == 64, "a line of the cache");
 
@@ -109,14 +117,16 @@ struct Acts {
   int k_padded = 0;
   int n_rows = 0;
   bool whole_groups = false;  // the halves of a group have the same scale
+  bool shifts = false;        // scales are powers of two
 
   Acts() = default;
-  Acts(void* memory, int k_padded, int n_rows, bool whole_groups)
+  Acts(void* memory, int k_padded, int n_rows, bool whole_groups, bool shifts)
       : groups((ActGroup*)memory),
         units((float*)(groups + (size_t)n_rows * (k_padded / kGroup))),
         k_padded(k_padded),
         n_rows(n_rows),
-        whole_groups(whole_groups) {}
+        whole_groups(whole_groups),
+        shifts(shifts) {}
   static size_t bytes(size_t n_rows, size_t k_padded) {
     return n_rows * (k_padded / kGroup * sizeof(ActGroup) + sizeof(float));
   }

@@ -3,10 +3,12 @@
 // For one output and one group of inputs, with w = s (q - z) or s q + m, and x = a xq in each half h:
 //   sum w x = s sum_h a (sum q xq - z sum xq)    or    s sum_h a sum q xq + m (sum_h a sum xq)
 // Where both halves have the same a their sums are one. With a in units of the row, an integer of 15 bits,
-// and sums over 16 weights of 4 bits, which take 16, the sum over both halves is an integer of 32 bits. The
+// and sums over 16 weights of 4 bits, which take 16, the sum over both halves is an integer of 32 bits. Where
+// each a is a power of two, shifts take the place of multiplications, which are what there is least of. The
 // integer sums are exact; groups are added in ascending order by one chain of fused multiply-adds per output.
 // So a result does not depend on the rows computed beside it.
 #pragma once
+#include <type_traits>
 
 namespace unspool {
 namespace UNSPOOL_ISA {
@@ -101,7 +103,7 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
 
 // One tile by NR rows. Where it lies among other code decides how well compilers do: see UNSPOOL_TILES in the
 // simd headers.
-template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, int NR, class Scales>
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
                                      const ActGroup* x, const float* units, Rows out, int row, int t,
                                      const float* bias, bool accumulate) {
@@ -117,7 +119,8 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   // The tile after the next, while this one is computed: the hardware prefetcher stops at a page's end.
   const uint8_t* next = tile + 2 * w.tile_bytes;
   constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
-  if constexpr (kByHand) add_eight_rows(tile, n_groups, scales, next, ahead, x, zero_bits, acc);
+  if constexpr (kByHand)
+    add_eight_rows(std::bool_constant<SHIFTS>(), tile, n_groups, scales, next, ahead, x, zero_bits, acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR, next += ahead) {
 #pragma GCC unroll 9
     for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
@@ -140,6 +143,10 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
             dots0[r] = dots[r];
           else
             scaled[r] = f_from_i(i_dot2(dots0[r], dots[r], x[r].times));
+          continue;
+        }
+        if (SHIFTS && GROUP == 16) {
+          scaled[r] = f_from_i(i_shift_left(dots[r], i_set1(x[r].shift[half])));
           continue;
         }
         const F a = f_set1(x[r].scale[half]);
@@ -172,7 +179,7 @@ constexpr size_t kBlockBytes = 256 * 1024;
 // Of so many rows on, the scales of two-level kinds are computed once for all.
 constexpr int kManyRows = 2 * Acts::kBlock;
 
-template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN>
+template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS>
 static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                        bool accumulate, float* scratch) {
   using FromTile = PackedScales<STORE, GROUP, TWO_LEVEL, MIN>;
@@ -199,15 +206,15 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
-          quant_tile<STORE, GROUP, TWO_LEVEL, MIN, Acts::kBlock, Ready>(
+          quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
               w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate);
           continue;
         }
         switch (rows) {
 #define UNSPOOL_ROWS(NR)                                                                                  \
   case NR:                                                                                                \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, NR, FromTile>(w, tile, nullptr, group, x.units, out, row, t, \
-                                                           bias, accumulate);                             \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out, \
+                                                                   row, t, bias, accumulate);             \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)
@@ -226,21 +233,25 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
 
 static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                        bool accumulate, float* scratch) {
-#define UNSPOOL_KIND(STORE, GROUP, TWO, MIN)                                                 \
-  if (w.store == Store::STORE && w.group == GROUP && w.two_level == TWO && w.has_min == MIN) \
-  return quant_rows<Store::STORE, GROUP, TWO, MIN>(w, tile0, tile1, x, out, bias, accumulate, scratch)
-  UNSPOOL_KIND(kU4, 32, false, false);   // Q4_0
-  UNSPOOL_KIND(kU4, 32, false, true);    // Q4_1
-  UNSPOOL_KIND(kU4, 32, true, true);     // Q4_K
-  UNSPOOL_KIND(kU2, 16, true, true);     // Q2_K
-  UNSPOOL_KIND(kU3, 16, true, false);    // Q3_K
-  UNSPOOL_KIND(kU5, 32, false, false);   // Q5_0
-  UNSPOOL_KIND(kU5, 32, false, true);    // Q5_1
-  UNSPOOL_KIND(kU5, 32, true, true);     // Q5_K
-  UNSPOOL_KIND(kU6, 16, true, false);    // Q6_K
-  UNSPOOL_KIND(kU8, 32, false, false);   // Q8_0
-  UNSPOOL_KIND(kIq4, 32, false, false);  // IQ4_NL
-  UNSPOOL_KIND(kIq4, 32, true, false);   // IQ4_XS
+// Of two of a kind the first is for inputs with scales that are powers of two; the other takes any.
+#define UNSPOOL_KIND(STORE, GROUP, TWO, MIN, SHIFTS)                                           \
+  if (w.store == Store::STORE && w.group == GROUP && w.two_level == TWO && w.has_min == MIN && \
+      (x.shifts || !SHIFTS))                                                                   \
+  return quant_rows<Store::STORE, GROUP, TWO, MIN, SHIFTS>(w, tile0, tile1, x, out, bias, accumulate, scratch)
+  UNSPOOL_KIND(kU4, 32, false, false, false);   // Q4_0
+  UNSPOOL_KIND(kU4, 32, false, true, false);    // Q4_1
+  UNSPOOL_KIND(kU4, 32, true, true, true);      // Q4_K
+  UNSPOOL_KIND(kU4, 32, true, true, false);     // Q4_K beside Q2_K
+  UNSPOOL_KIND(kU2, 16, true, true, false);     // Q2_K
+  UNSPOOL_KIND(kU3, 16, true, false, false);    // Q3_K
+  UNSPOOL_KIND(kU5, 32, false, false, false);   // Q5_0
+  UNSPOOL_KIND(kU5, 32, false, true, false);    // Q5_1
+  UNSPOOL_KIND(kU5, 32, true, true, false);     // Q5_K
+  UNSPOOL_KIND(kU6, 16, true, false, true);     // Q6_K beside Q4_K
+  UNSPOOL_KIND(kU6, 16, true, false, false);    // Q6_K
+  UNSPOOL_KIND(kU8, 32, false, false, false);   // Q8_0
+  UNSPOOL_KIND(kIq4, 32, false, false, false);  // IQ4_NL
+  UNSPOOL_KIND(kIq4, 32, true, false, false);   // IQ4_XS
 #undef UNSPOOL_KIND
 }
 

@@ -32,10 +32,11 @@ static void quantize(const float* x, int r, const Acts& acts) {
     largest = f_max(largest, f_abs(a));
     hidden = f_fma(a, f_zero(), hidden);  // zero, unless there is what is no finite number
   }
-  // A smaller unit's inverse would be infinite. No scale is rounded up past 32767 of them.
-  constexpr float kLeast = 1e-33f, kMost = 32766.0f;
+  // A smaller unit's inverse would be infinite. No scale is rounded up past 32767 or 16384 of them.
+  constexpr float kLeast = 1e-33f;
+  const float most_units = acts.shifts ? 16383.0f : 32766.0f;
   const float top = f_max_lane(largest) * (1.0f / 127.0f);
-  const float unit = (top > kLeast ? top : kLeast) * (1.0f / kMost);
+  const float unit = (top > kLeast ? top : kLeast) * (1.0f / most_units);
   acts.units[r] = unit + f_sum(hidden);
   const F to_units = f_set1((1.0f / 127.0f) / unit), unit_lanes = f_set1(unit);
 
@@ -48,7 +49,8 @@ static void quantize(const float* x, int r, const Acts& acts) {
     F most = f_max_each(values);
     if (acts.whole_groups) most = f_max(most, f_swap(most));
     // Rounded up, so that no quotient rounds past 127.
-    const I times = i_round(f_add(f_max(f_mul(most, to_units), f_set1(1.0f)), f_set1(0.5f)));
+    const F needed = f_max(f_mul(most, to_units), f_set1(1.0f));
+    const I times = i_round(acts.shifts ? f_up_to_pow2(needed) : f_add(needed, f_set1(0.5f)));
     const F scale = f_from_i(times);
     float inverse[16];
     f_store(inverse, f_div(f_set1(1.0f), f_mul(scale, unit_lanes)));
@@ -57,11 +59,12 @@ static void quantize(const float* x, int r, const Acts& acts) {
       rounded[h] = h < n ? i_round(f_mul(f_load(x + 16 * (first + h)), f_set1(inverse[h]))) : i_set1(0);
     const I sum = i_sum_each(rounded);
     const F weighted = f_mul(scale, f_from_i(sum));
-    int32_t all_times[16], sums[16];
+    int32_t all_times[16], sums[16], shifts[16];
     float scales[16], wsum16[16], wsum32[16];
     i_store(all_times, times);
     i_store(sums, sum);
     f_store(scales, scale);
+    i_store(shifts, f_log2(scale));
     f_store(wsum16, weighted);
     f_store(wsum32, f_add(weighted, f_swap(weighted)));
     for (int h = 0; h < n; h += 2, groups += step) {
@@ -71,7 +74,10 @@ static void quantize(const float* x, int r, const Acts& acts) {
         groups->times[i] = (int16_t)all_times[h + i];
         groups->scale[i] = scales[h + i];
         groups->minus[i] = -sums[h + i];
-        groups->wsum16[i] = wsum16[h + i];
+        if (acts.shifts)
+          groups->shift[i] = shifts[h + i];
+        else
+          groups->wsum16[i] = wsum16[h + i];
       }
     }
   }

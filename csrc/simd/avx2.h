@@ -182,6 +182,20 @@ static inline void i_store_i8(int8_t* p, I a) {
   _mm_storel_epi64((__m128i*)p, half_i8(a.lo));
   _mm_storel_epi64((__m128i*)(p + 8), half_i8(a.hi));
 }
+// The least power of two that is not below a, for positive normal a, and its logarithm.
+static inline __m256 half_up_to_pow2(__m256 a) {
+  const __m256i bits = _mm256_add_epi32(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffff));
+  return _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32(0x7f800000)));
+}
+static inline F f_up_to_pow2(F a) {
+  return {half_up_to_pow2(a.lo), half_up_to_pow2(a.hi)};
+}
+static inline __m256i half_log2(__m256 a) {
+  return _mm256_sub_epi32(_mm256_srli_epi32(_mm256_castps_si256(a), 23), _mm256_set1_epi32(127));
+}
+static inline I f_log2(F a) {
+  return {half_log2(a.lo), half_log2(a.hi)};
+}
 static inline __m256 half_pow2(__m256i a) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(127)), 23));
 }

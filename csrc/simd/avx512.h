@@ -153,6 +153,14 @@ static inline I i_sum_each(const I v[16]) {
     return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
   }));
 }
+// The least power of two that is not below a, for positive normal a, and its logarithm.
+static inline F f_up_to_pow2(F a) {
+  const I bits = _mm512_add_epi32(_mm512_castps_si512(a), _mm512_set1_epi32(0x7fffff));
+  return _mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32(0x7f800000)));
+}
+static inline I f_log2(F a) {
+  return _mm512_sub_epi32(_mm512_srli_epi32(_mm512_castps_si512(a), 23), _mm512_set1_epi32(127));
+}
 // 2 to the power a, for a in [-126, 127].
 static inline F f_pow2(I a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(127)), 23));

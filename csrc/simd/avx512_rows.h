@@ -73,6 +73,17 @@ namespace UNSPOOL_ISA {
   "vcvtdq2ps %%zmm" #SECOND ", %%zmm" #SECOND                                     \
   "\n\t"                                                                          \
   "vfmadd231ps %[scale], %%zmm" #SECOND ", %[acc" #ROW "]\n\t"
+// The same where the scales are powers of two.
+#define UNSPOOL_ADD_SHIFTED(ROW, FIRST, SECOND)                                     \
+  "vpsllvd 64*" #ROW "+%c[shift](%[x])%{1to16%}, %%zmm" #FIRST ", %%zmm" #FIRST     \
+  "\n\t"                                                                            \
+  "vpsllvd 64*" #ROW "+4+%c[shift](%[x])%{1to16%}, %%zmm" #SECOND ", %%zmm" #SECOND \
+  "\n\t"                                                                            \
+  "vpaddd %%zmm" #FIRST ", %%zmm" #SECOND ", %%zmm" #SECOND                         \
+  "\n\t"                                                                            \
+  "vcvtdq2ps %%zmm" #SECOND ", %%zmm" #SECOND                                       \
+  "\n\t"                                                                            \
+  "vfmadd231ps %[scale], %%zmm" #SECOND ", %[acc" #ROW "]\n\t"
 #define UNSPOOL_ADD_MIN(ROW) "vfmadd231ps 64*" #ROW "+%c[wsum](%[x])%{1to16%}, %[min], %[acc" #ROW "]\n\t"
 #define UNSPOOL_ADD_MINS \
   UNSPOOL_ADD_MIN(0)     \
@@ -83,15 +94,15 @@ namespace UNSPOOL_ISA {
   UNSPOOL_ADD_MIN(5)     \
   UNSPOOL_ADD_MIN(6)     \
   UNSPOOL_ADD_MIN(7)
-#define UNSPOOL_ADD_ROWS \
-  UNSPOOL_ADD(0, 8, 16)  \
-  UNSPOOL_ADD(1, 9, 17)  \
-  UNSPOOL_ADD(2, 10, 18) \
-  UNSPOOL_ADD(3, 11, 19) \
-  UNSPOOL_ADD(4, 12, 20) \
-  UNSPOOL_ADD(5, 13, 21) \
-  UNSPOOL_ADD(6, 14, 22) \
-  UNSPOOL_ADD(7, 15, 23)
+#define UNSPOOL_ADD_ROWS(ADD) \
+  ADD(0, 8, 16)               \
+  ADD(1, 9, 17)               \
+  ADD(2, 10, 18)              \
+  ADD(3, 11, 19)              \
+  ADD(4, 12, 20)              \
+  ADD(5, 13, 21)              \
+  ADD(6, 14, 22)              \
+  ADD(7, 15, 23)
 
 #define UNSPOOL_SUMS                                                                                    \
   [acc0] "+v"(a0), [acc1] "+v"(a1), [acc2] "+v"(a2), [acc3] "+v"(a3), [acc4] "+v"(a4), [acc5] "+v"(a5), \
@@ -106,9 +117,10 @@ namespace UNSPOOL_ISA {
 
 // Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile.
 // Of what lies at `next`, `ahead` bytes further on with each group, five lines are asked for meanwhile.
-template <class Scales>
-static inline void add_eight_rows(const uint8_t* group, int n_groups, Scales& scales, const uint8_t* next,
-                                  size_t ahead, const ActGroup* x, I zero_bits, F sums[8]) {
+template <class Shifts, class Scales>
+static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Scales& scales,
+                                  const uint8_t* next, size_t ahead, const ActGroup* x, I zero_bits,
+                                  F sums[8]) {
   static const uint32_t kLow = 0x0f0f0f0f;
   const __mmask32 odd = 0xaaaaaaaa;
   // Not in an array: that would live in memory.
@@ -120,12 +132,19 @@ static inline void add_eight_rows(const uint8_t* group, int n_groups, Scales& sc
     const F scale = scales.scale(g);
     if (Scales::kMin) {
       const F min = scales.min(g);
-      asm(UNSPOOL_ADD_MINS UNSPOOL_DOTS_OF_GROUP(UNSPOOL_FROM_ZERO) UNSPOOL_ADD_ROWS
-          : UNSPOOL_SUMS
-          : UNSPOOL_OPERANDS, [wsum] "i"(offsetof(ActGroup, wsum32)), [min] "v"(min)
-          : UNSPOOL_CHANGED);
+      if constexpr (Shifts::value)
+        asm(UNSPOOL_ADD_MINS UNSPOOL_DOTS_OF_GROUP(UNSPOOL_FROM_ZERO) UNSPOOL_ADD_ROWS(UNSPOOL_ADD_SHIFTED)
+            : UNSPOOL_SUMS
+            : UNSPOOL_OPERANDS, [wsum] "i"(offsetof(ActGroup, wsum32)), [min] "v"(min),
+              [shift] "i"(offsetof(ActGroup, shift))
+            : UNSPOOL_CHANGED);
+      else
+        asm(UNSPOOL_ADD_MINS UNSPOOL_DOTS_OF_GROUP(UNSPOOL_FROM_ZERO) UNSPOOL_ADD_ROWS(UNSPOOL_ADD)
+            : UNSPOOL_SUMS
+            : UNSPOOL_OPERANDS, [wsum] "i"(offsetof(ActGroup, wsum32)), [min] "v"(min)
+            : UNSPOOL_CHANGED);
     } else {
-      asm(UNSPOOL_DOTS_OF_GROUP(UNSPOOL_FROM_MINUS) UNSPOOL_ADD_ROWS
+      asm(UNSPOOL_DOTS_OF_GROUP(UNSPOOL_FROM_MINUS) UNSPOOL_ADD_ROWS(UNSPOOL_ADD)
           : UNSPOOL_SUMS
           : UNSPOOL_OPERANDS, [minus] "i"(offsetof(ActGroup, minus)), [zero_bits] "v"(zero_bits)
           : UNSPOOL_CHANGED);
@@ -143,6 +162,7 @@ static inline void add_eight_rows(const uint8_t* group, int n_groups, Scales& sc
 #undef UNSPOOL_FOUR_ROWS
 #undef UNSPOOL_DOTS_OF_GROUP
 #undef UNSPOOL_ADD
+#undef UNSPOOL_ADD_SHIFTED
 #undef UNSPOOL_ADD_ROWS
 #undef UNSPOOL_ADD_MIN
 #undef UNSPOOL_ADD_MINS

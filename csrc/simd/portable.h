@@ -155,6 +155,13 @@ static inline I i_sum_each(const I v[16]) {
 static inline void i_store_i8(int8_t* p, I a) {
   for (int i = 0; i < 16; ++i) p[i] = (int8_t)a[i];
 }
+// The least power of two that is not below a, for positive normal a, and its logarithm.
+static inline F f_up_to_pow2(F a) {
+  return (F)(((I)a + 0x7fffff) & 0x7f800000);
+}
+static inline I f_log2(F a) {
+  return ((I)a >> 23) - 127;
+}
 static inline F f_pow2(I a) {
   return (F)((a + 127) << 23);
 }

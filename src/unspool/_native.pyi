@@ -96,8 +96,9 @@ class Engine:
         """Multiply-adds a second of 8-bit integers on all threads, in registers."""
     def unpack(self, matrix: int) -> F32:
         """Values (n, k) of a packed matrix; for tests."""
-    def product(self, matrix: int, x: F32) -> F32:
-        """x (R, k) times the matrix transposed, through the kernels; for tests."""
+    def product(self, matrix: int, x: F32, shifts: bool = False) -> F32:
+        """x (R, k) times the matrix transposed, through the kernels; for tests. With shifts the scales that x
+        is rounded with are powers of two."""
     @property
     def weight_bytes(self) -> int: ...
     @property

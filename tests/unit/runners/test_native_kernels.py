@@ -52,18 +52,23 @@ SCALE_OFFSETS = {
 
 # Kinds with two levels of scales and groups of 32, but for 4 bits: their inputs have one scale for the group.
 WHOLE_GROUPS = (Encoding.Q5_K, Encoding.IQ4_XS)
+# Kinds that know inputs whose scales are powers of two; they take others, too.
+SHIFTED = (Encoding.Q4_K, Encoding.Q6_K)
+PRODUCTS = [(e, False) for e in Encoding] + [(e, True) for e in SHIFTED]
+PRODUCT_IDS = [e.label + " shifted" * shifts for e, shifts in PRODUCTS]
 
 
-def quantize_rows(x: np.ndarray, group: int) -> np.ndarray:
+def quantize_rows(x: np.ndarray, group: int, shifts: bool = False) -> np.ndarray:
     """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
     rows, k = x.shape
     groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, group)
     to_127th = np.float32(1) / np.float32(127)
     largest = np.abs(groups).max(-1, keepdims=True)
     top = np.maximum(largest.max(1, keepdims=True) * to_127th, np.float32(1e-33))
-    unit = top * (np.float32(1) / np.float32(32766))
-    times = np.rint(np.maximum(largest * (to_127th / unit), np.float32(1)) + np.float32(0.5))
-    assert times.max() <= 32767
+    unit = top * (np.float32(1) / np.float32(16383 if shifts else 32766))
+    needed = np.maximum(largest * (to_127th / unit), np.float32(1))
+    times = 2 ** np.ceil(np.log2(needed)) if shifts else np.rint(needed + np.float32(0.5))
+    assert times.max() <= (16384 if shifts else 32767)
     quants = np.rint(groups * (np.float32(1) / (times * unit)))
     assert np.abs(quants).max() <= 127
     return (quants * times.astype(np.float64) * unit.astype(np.float64)).reshape(rows, -1)[:, :k]
@@ -79,36 +84,40 @@ def test_packing_keeps_every_value(encoding: Encoding, n: int) -> None:
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
-def test_the_product_equals_its_twin_in_float64(encoding: Encoding, isa: str) -> None:
+@pytest.mark.parametrize(("encoding", "shifts"), PRODUCTS, ids=PRODUCT_IDS)
+def test_the_product_equals_its_twin_in_float64(encoding: Encoding, shifts: bool, isa: str) -> None:
     tensor = random_tensor(encoding, 40, 512, seed=3)
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, 512)
     x = np.random.default_rng(5).standard_normal((11, 512)).astype(np.float32)
     group = 32 if encoding in WHOLE_GROUPS else 16
-    seen = quantize_rows(x, group) if encoding in QUANTIZED else x.astype(np.float64)
+    seen = quantize_rows(x, group, shifts) if encoding in QUANTIZED else x.astype(np.float64)
     expected = seen @ dequantize(tensor).astype(np.float64).T
     magnitude = np.abs(seen) @ np.abs(dequantize(tensor).astype(np.float64)).T
-    assert (np.abs(engine.product(matrix, x) - expected) <= 2e-6 * magnitude + 1e-12).all()
+    assert (np.abs(engine.product(matrix, x, shifts) - expected) <= 2e-6 * magnitude + 1e-12).all()
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-@pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
-def test_a_row_gives_the_same_bits_alone_and_among_others(encoding: Encoding, isa: str) -> None:
+@pytest.mark.parametrize(("encoding", "shifts"), PRODUCTS, ids=PRODUCT_IDS)
+def test_a_row_gives_the_same_bits_alone_and_among_others(encoding: Encoding, shifts: bool, isa: str) -> None:
     tensor = random_tensor(encoding, 100, 512, seed=7)
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 100, 512)
     x = np.random.default_rng(9).standard_normal((40, 512)).astype(np.float32)
-    alone = np.concatenate([engine.product(matrix, x[row : row + 1]) for row in range(40)])
+    alone = np.concatenate([engine.product(matrix, x[row : row + 1], shifts) for row in range(40)])
     for n_rows in range(2, 41):
         for first in {0, (40 - n_rows) // 2, 40 - n_rows}:
-            part = engine.product(matrix, np.ascontiguousarray(x[first : first + n_rows]))
+            part = engine.product(matrix, np.ascontiguousarray(x[first : first + n_rows]), shifts)
             assert part.tobytes() == alone[first : first + n_rows].tobytes()
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-@pytest.mark.parametrize("encoding", [e for e in QUANTIZED if e.block_values == 256], ids=lambda e: e.label)
-def test_many_rows_give_the_same_bits_where_scales_fill_their_scratch(encoding: Encoding, isa: str) -> None:
+@pytest.mark.parametrize(
+    ("encoding", "shifts"), [(e, shifts) for e, shifts in PRODUCTS if e.block_values == 256]
+)
+def test_many_rows_give_the_same_bits_where_scales_fill_their_scratch(
+    encoding: Encoding, shifts: bool, isa: str
+) -> None:
     """The scales of so wide a tile take most of the memory for them, so that its neighbour comes after it;
     those of the wider one are computed as for few rows."""
     for width in (17 * 1024, 33 * 1024):
@@ -116,20 +125,22 @@ def test_many_rows_give_the_same_bits_where_scales_fill_their_scratch(encoding: 
         engine = _native.Engine(1, isa)
         matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 32, width)
         x = np.random.default_rng(10).standard_normal((17, width)).astype(np.float32)
-        together = engine.product(matrix, x)
+        together = engine.product(matrix, x, shifts)
         for row in (0, 7, 15, 16):
-            assert engine.product(matrix, x[row : row + 1]).tobytes() == together[row : row + 1].tobytes()
+            alone = engine.product(matrix, x[row : row + 1], shifts)
+            assert alone.tobytes() == together[row : row + 1].tobytes()
 
 
-@pytest.mark.parametrize("encoding", QUANTIZED, ids=lambda e: e.label)
-def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding) -> None:
+@pytest.mark.parametrize(("encoding", "shifts"), PRODUCTS, ids=PRODUCT_IDS)
+def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding, shifts: bool) -> None:
     wide = [isa for isa in instruction_sets() if isa != "portable"]
     tensor = random_tensor(encoding, 48, 512, seed=11)
-    x = np.random.default_rng(13).standard_normal((5, 512)).astype(np.float32)
+    x = np.random.default_rng(13).standard_normal((21, 512)).astype(np.float32)
     results = []
     for isa in wide:
         engine = _native.Engine(1, isa)
-        results.append(engine.product(engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 48, 512), x))
+        matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 48, 512)
+        results.append(engine.product(matrix, x, shifts))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
 
 
