@@ -194,14 +194,16 @@ class Engine : public Builder {
   nb::ndarray<nb::numpy, int64_t> times() {
     require_finished();
     const std::lock_guard<std::mutex> turn(mutex_);
-    const std::vector<Times>& noted = forward_->times();
-    const size_t n = noted.size() / pool_.size();
-    auto* data = new int64_t[noted.size() * 3 + 1];
+    size_t n = 0;
+    for (int t = 0; t < pool_.size(); ++t) n += forward_->laps(t).size();
+    auto* data = new int64_t[n * 5 + 1];
     nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<int64_t*>(p); });
-    for (size_t i = 0; i < noted.size(); ++i) {
-      data[3 * i] = noted[i].ready, data[3 * i + 1] = noted[i].began, data[3 * i + 2] = noted[i].ended;
-    }
-    return nb::ndarray<nb::numpy, int64_t>(data, {(size_t)pool_.size(), n, 3}, owner);
+    int64_t* to = data;
+    for (int t = 0; t < pool_.size(); ++t)
+      for (const Lap& lap : forward_->laps(t))
+        for (const int64_t value : {(int64_t)t, lap.instruction, lap.ready, lap.began, lap.ended})
+          *to++ = value;
+    return nb::ndarray<nb::numpy, int64_t>(data, {n, 5}, owner);
   }
   double read_rate() {
     nb::gil_scoped_release release;

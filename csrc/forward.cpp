@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace unspool {
 
@@ -25,11 +24,13 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   quantized_.resize(network.registers.size());
   cos_.resize(network.ropes.size());
   sin_.resize(network.ropes.size());
-  make_stages();
-  next_.reset(new std::atomic<int>[stages_.size() * pool.size()]);
-  done_.reset(new std::atomic<int>[stages_.size()]);
+  narrow_ = make_stages(false);
+  wide_ = make_stages(true);
+  next_.reset(new std::atomic<int>[narrow_.size() * pool.size()]);  // wide ones are fewer
+  done_.reset(new std::atomic<int>[narrow_.size()]);
   ahead_.reset(new Ahead[pool.size()]);
   kv_ahead_.reset(new KvAhead[pool.size()]);
+  laps_.reset(new Laps[pool.size()]);
   pad_logits_ = network.vocab_size % kTile != 0;
   for (const auto& op : network.instructions) {
     size_t kind = 0;
@@ -41,37 +42,6 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   }
   scratch_ = Memory(attention_scratch(kv.head_padded) * sizeof(float) * pool.size());
   gemm_scratch_ = Memory(kGemmScratch * sizeof(float) * pool.size());
-}
-
-// Consecutive row-wise instructions are one stage: what a row needs of them is its own.
-void Forward::make_stages() {
-  bool open = false;  // the last stage takes more row-wise work
-  for (size_t i = 0; i < network_.instructions.size(); ++i) {
-    const Instruction& op = network_.instructions[i];
-    if (op.kind == OpKind::kLinear) {
-      stages_.push_back({Stage::kTiles, i, {}});
-      open = false;
-      continue;
-    }
-    if (!open || op.waits_before) stages_.push_back({Stage::kRows, i, {}});
-    open = true;
-    if (op.kind != OpKind::kAttention) {
-      stages_.back().work.push_back({i, RowPart::kWhole});
-      continue;
-    }
-    stages_.back().work.push_back({i, RowPart::kStore});
-    stages_.push_back({Stage::kItems, i, {}});
-    stages_.push_back({Stage::kHeads, i, {}});
-    stages_.push_back({Stage::kRows, i, {{i, RowPart::kMerge}}});
-  }
-}
-
-int Forward::units(const Stage& stage) const {
-  const Instruction& op = network_.instructions[stage.index];
-  if (stage.kind == Stage::kTiles) return row_count(op) == 0 ? 0 : op.n_tiles;
-  if (stage.kind == Stage::kItems) return deal(stage.index).first(pool_.size());
-  if (stage.kind == Stage::kHeads) return merges_by_head(deal(stage.index)) ? row_count(op) * op.n_heads : 0;
-  return row_count(op);
 }
 
 // Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
@@ -107,15 +77,18 @@ void Forward::prepare(const Plan& p) {
       floats = std::max(floats, (size_t)deal(i).n_slots() * network_.instructions[i].n_heads *
                                     partial_floats(kv_.head_padded));
   if (floats * sizeof(float) > partial_.bytes()) partial_ = Memory(floats * sizeof(float));
+  stages_ = is_wide(p) ? &wide_ : &narrow_;
   int ended = progress_.value();
-  for (Stage& stage : stages_) {
+  for (Stage& stage : *stages_) {
     stage.n_units = units(stage);
     stage.ended_before = ended;
     // Of those without units nobody tells that they ended. Unsigned, for the count goes round.
     ended = (int)((unsigned)ended + (stage.n_units > 0));
   }
-  for (size_t i = 0; i < stages_.size() * pool_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
-  for (size_t i = 0; i < stages_.size(); ++i) done_[i].store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < narrow_.size() * pool_.size(); ++i) next_[i].store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < narrow_.size(); ++i) done_[i].store(0, std::memory_order_relaxed);
+  if (notes_times_)
+    for (int t = 0; t < pool_.size(); ++t) laps_[t].start(true, most_laps());
 }
 
 Rows Forward::rows(int reg) const {
@@ -135,21 +108,13 @@ void Forward::range(int n, int thread, int* first, int* last) const {
   *last = (int)((int64_t)n * (thread + 1) / pool_.size());
 }
 
-static int64_t now_ns() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
 void Forward::run(const Plan& plan, float* logits) {
   check_.check(plan);
   if (plan.n_rows == 0) return;
   plan_ = &plan;
   logits_ = logits;
   prepare(plan);
-  const int64_t began = times_.empty() ? 0 : now_ns();
-  std::fill(times_.begin(), times_.end(), Times());
   pool_.run([](void* self, int thread) { static_cast<Forward*>(self)->walk(thread); }, this);
-  fill_times(began);
   if (pad_logits_)
     for (int w = 0; w < plan.n_wanted; ++w)
       memcpy(logits + (size_t)w * network_.vocab_size, rows(kLogits).row(w),
@@ -161,17 +126,19 @@ void Forward::run(const Plan& plan, float* logits) {
 void Forward::walk(int thread) {
   kv_ahead_[thread].index = network_.instructions.size();
   Ahead& ahead = ahead_[thread];
+  Laps& laps = laps_[thread];
   const auto bite = [&ahead] { ahead.bite(); };
   int end = progress_.value();
-  for (size_t s = 0; s < stages_.size(); ++s) {
-    const Stage& stage = stages_[s];
+  for (size_t s = 0; s < stages_->size(); ++s) {
+    const Stage& stage = (*stages_)[s];
     if (stage.n_units == 0) continue;
     end = (int)((unsigned)stage.ended_before + 1);
     if (!Signal::before(progress_.value(), end)) continue;  // it has ended without this thread
-    note_first(stage.index, thread, &Times::ready);
+    laps.ready();
     progress_.wait_for(stage.ended_before, Pool::kSpins, bite);
-    note_first(stage.index, thread, &Times::began);
+    laps.began();
     const int n_done = work_on(stage, s, thread);
+    if (stage.kind != Stage::kRows || n_done == 0) laps.ended(stage.index);  // rows note their own
     // Hands on what this thread wrote; who finds all units done hands on what all wrote.
     if (n_done > 0 && done_[s].fetch_add(n_done, std::memory_order_acq_rel) + n_done == stage.n_units)
       progress_.raise();
@@ -181,66 +148,21 @@ void Forward::walk(int thread) {
 
 // How many units this thread has done.
 int Forward::work_on(const Stage& stage, size_t number, int thread) {
-  if (stage.kind == Stage::kRows) return row_work(stage, number, thread);
-  const int n_done = stage.kind == Stage::kTiles   ? linear(stage, number, thread)
-                     : stage.kind == Stage::kItems ? attend(stage, number, thread)
-                                                   : merge_heads(stage, number, thread);
-  note(stage.index, thread, &Times::ended);
-  return n_done;
-}
-
-// Every thread takes rows of its own to begin with, and then those that others have not begun.
-int Forward::row_work(const Stage& stage, size_t number, int thread) {
-  int n_done = 0;
-  for (int i = 0; i < pool_.size(); ++i) {
-    const int owner = (thread + i) % pool_.size();
-    int first, last, begin, end;
-    range(stage.n_units, owner, &first, &last);
-    if (!take(counter(number, owner), last - first, last - first, &begin, &end)) continue;
-    if (number == 0) fill_rope_tables(first, last);
-    for (const RowWork& work : stage.work) {
-      note_first(work.index, thread, &Times::ready);
-      note_first(work.index, thread, &Times::began);
-      work_on_rows(work, first, last);
-      note(work.index, thread, &Times::ended);
-    }
-    n_done += last - first;
+  switch (stage.kind) {
+    case Stage::kRows:
+      return row_work(stage, number, thread);
+    case Stage::kTiles:
+      return linear(stage, number, thread);
+    case Stage::kItems:
+      return attend(stage, number, thread);
+    default:
+      return merge_heads(stage, number, thread);
   }
-  return n_done;
-}
-
-void Forward::work_on_rows(const RowWork& work, int first, int last) {
-  const Instruction& op = network_.instructions[work.index];
-  if (work.part == RowPart::kStore) return store_rows(op, first, last);
-  if (work.part == RowPart::kMerge) return merge_rows(op, deal(work.index), first, last);
-  if (op.kind == OpKind::kSelect) return select(op, first, last);
-  for (int row = first; row < last; ++row) row_op(op, row);
 }
 
 void Forward::note_times(bool on) {
-  times_.assign(on ? network_.instructions.size() * pool_.size() : 0, Times());
-}
-
-void Forward::note(size_t index, int thread, int64_t Times::* moment) {
-  if (!times_.empty()) times_[thread * network_.instructions.size() + index].*moment = now_ns();
-}
-
-void Forward::note_first(size_t index, int thread, int64_t Times::* moment) {
-  if (!times_.empty() && times_[thread * network_.instructions.size() + index].*moment == 0)
-    note(index, thread, moment);
-}
-
-// What a thread had no part in took it no time, and nothing began before what came before it ended.
-void Forward::fill_times(int64_t began) {
-  const size_t n = network_.instructions.size();
-  int64_t last = began;
-  for (size_t i = 0; i < times_.size(); ++i) {
-    if (i % n == 0) last = began;
-    Times& times = times_[i];
-    times.ready = std::max(times.ready, last);
-    times.began = std::max(times.began, times.ready);
-    times.ended = last = std::max(times.ended, times.began);
-  }
+  notes_times_ = on;
+  for (int t = 0; t < pool_.size(); ++t) laps_[t].start(on, 0);
 }
 
 }  // namespace unspool

@@ -9,6 +9,7 @@
 #include "ahead.h"
 #include "cascade.h"
 #include "deal.h"
+#include "laps.h"
 #include "network.h"
 #include "plan.h"
 
@@ -29,12 +30,6 @@ struct KvStore {
   }
 };
 
-// When a thread was ready for an instruction, began it (others had to end theirs first) and ended it:
-// nanoseconds of the steady clock.
-struct Times {
-  int64_t ready = 0, began = 0, ended = 0;
-};
-
 class Forward {
  public:
   Forward(const Network& network, const Kernels& kernels, Pool& pool, KvStore& kv);
@@ -44,8 +39,8 @@ class Forward {
 
   // Whether passes note their times from now on; without, no clock is read.
   void note_times(bool on);
-  // Of the last pass that noted them: [thread][instruction].
-  const std::vector<Times>& times() const { return times_; }
+  // Of the last pass that noted them.
+  const std::vector<Lap>& laps(int thread) const { return laps_[thread].all(); }
 
  private:
   // What a thread will read of K and V in the attention at `index`, fetched bit by bit before.
@@ -57,38 +52,45 @@ class Forward {
     size_t left;             // bytes that may still be asked for
   };
 
-  // Row-wise work of an instruction. Attention has two kinds of it, before and after its items.
+  // Work of an instruction on some rows. Attention has two kinds of it, before and after its items.
   enum class RowPart : uint8_t { kWhole, kStore, kMerge };
   struct RowWork {
     size_t index;
     RowPart part;
   };
 
-  // Work that needs nothing but what earlier stages made, in units that any thread may take: rows of
-  // consecutive row-wise instructions, tiles of a linear one, items of an attention, heads to be merged.
+  // Work that needs nothing but what earlier stages made, in units that any thread may take: rows through
+  // consecutive instructions, tiles of a linear one, items of an attention, heads to be merged.
   struct Stage {
     enum Kind { kRows, kTiles, kItems, kHeads } kind;
     size_t index;               // instruction, the first one of rows
     std::vector<RowWork> work;  // on rows
+    size_t weight_bytes = 0;    // that every unit of rows passes over
     int n_units = 0;            // of this pass
     int ended_before = 0;       // progress_ when it may begin
+
+    // Units of rows begin at multiples of it: products take whole blocks of their inputs.
+    int grain() const { return weight_bytes > 0 ? Acts::kBlock : 1; }
   };
 
-  void make_stages();
+  std::vector<Stage> make_stages(bool wide) const;
+  bool is_wide(const Plan& plan) const;
+  int units(const Stage& stage) const;
+  int row_units(const Stage& stage, int n_rows) const;
+  void rows_of(const Stage& stage, int unit, int* first, int* last) const;
+  size_t most_laps() const;
   void prepare(const Plan& plan);
   void walk(int thread);
-  int units(const Stage& stage) const;
   int work_on(const Stage& stage, size_t number, int thread);
-  void note(size_t index, int thread, int64_t Times::* moment);
-  void note_first(size_t index, int thread, int64_t Times::* moment);
-  void fill_times(int64_t began);
   int row_work(const Stage& stage, size_t number, int thread);
-  void work_on_rows(const RowWork& work, int first, int last);
+  void work_on_rows(const RowWork& work, int first, int last, int thread);
   int linear(const Stage& stage, size_t number, int thread);
+  void linear_rows(const Instruction& op, int first, int last, int thread);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
-  void tiles(const Instruction& op, int begin, int end, int thread);
-  void product(const Instruction& op, const Part& part, int first, int last, int thread);
-  void gate_columns(const Instruction& op, int begin, int end);
+  void tiles(const Instruction& op, int begin, int end, int first_row, int last_row, int thread);
+  void product(const Instruction& op, const Part& part, int tile0, int tile1, int first_row, int last_row,
+               int thread);
+  void gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row);
   void look_ahead(size_t index, int thread);
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
@@ -132,21 +134,23 @@ class Forward {
   std::vector<int32_t> positions_;             // (R,)
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   Cascade cascade_;
-  std::vector<Deal> deals_;   // one for each kind of attention
-  std::vector<int> deal_of_;  // per instruction
-  Memory partial_;            // slots of parts times heads, partial_floats each
-  Memory scratch_;            // attention_scratch for each thread
-  Memory gemm_scratch_;       // kGemmScratch for each thread
-  std::vector<Stage> stages_;
+  std::vector<Deal> deals_;               // one for each kind of attention
+  std::vector<int> deal_of_;              // per instruction
+  Memory partial_;                        // slots of parts times heads, partial_floats each
+  Memory scratch_;                        // attention_scratch for each thread
+  Memory gemm_scratch_;                   // kGemmScratch for each thread
+  std::vector<Stage> narrow_, wide_;      // of plans of few and of many rows
+  std::vector<Stage>* stages_ = nullptr;  // of this pass
   // Units taken of the ranges that a stage is cut into, one for each thread to begin with; those of one
   // thread lie together.
-  std::atomic<int>& counter(size_t stage, int thread) { return next_[thread * stages_.size() + stage]; }
+  std::atomic<int>& counter(size_t stage, int thread) { return next_[thread * narrow_.size() + stage]; }
   std::unique_ptr<std::atomic<int>[]> next_;
   std::unique_ptr<std::atomic<int>[]> done_;  // units of each stage that are done
   Signal progress_;                           // raised once for each stage that ends
   std::unique_ptr<Ahead[]> ahead_;            // (threads,)
   std::unique_ptr<KvAhead[]> kv_ahead_;
-  std::vector<Times> times_;  // empty: nothing is noted
+  bool notes_times_ = false;
+  std::unique_ptr<Laps[]> laps_;
 };
 
 }  // namespace unspool

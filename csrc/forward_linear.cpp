@@ -26,7 +26,7 @@ int Forward::linear(const Stage& stage, size_t number, int thread) {
     int begin, end;
     while (take(counter(number, owner), last - first, least, &begin, &end)) {
       for (int t = begin; t < end; t += stride) {
-        tiles(op, first + t, first + std::min(t + stride, end), thread);
+        tiles(op, first + t, first + std::min(t + stride, end), 0, row_count(op), thread);
         if (fetch) bite_kv(thread);
       }
       n_done += end - begin;
@@ -47,35 +47,48 @@ bool Forward::take(std::atomic<int>& next, int n, int least, int* begin, int* en
   return true;
 }
 
-// Tiles [begin, end) of the instruction, counted over all its parts, or of both where they are gated.
-void Forward::tiles(const Instruction& op, int begin, int end, int thread) {
+// All tiles for some rows. Columns of gate and up are gated while they are in the cache.
+void Forward::linear_rows(const Instruction& op, int first, int last, int thread) {
+  constexpr size_t kGatedBytes = 128 * 1024;  // of the weights of gate, and as many of up
+  const Packed& w = network_.matrices[op.parts[0].matrix];
+  const int stride = op.gated == kNone ? op.n_tiles : std::max(1, (int)(kGatedBytes / w.tile_bytes));
+  for (int t = 0; t < op.n_tiles; t += stride)
+    tiles(op, t, std::min(t + stride, op.n_tiles), first, last, thread);
+}
+
+// Tiles [begin, end) of the instruction for some rows, counted over all its parts, or of both where they are
+// gated.
+void Forward::tiles(const Instruction& op, int begin, int end, int first_row, int last_row, int thread) {
   if (op.gated != kNone) {
-    for (const Part& part : op.parts) product(op, part, begin, end, thread);
-    return gate_columns(op, begin, end);
+    for (const Part& part : op.parts) product(op, part, begin, end, first_row, last_row, thread);
+    return gate_columns(op, begin, end, first_row, last_row);
   }
   int offset = 0;  // tiles of the parts before this one
   for (const Part& part : op.parts) {
     const int n_tiles = network_.matrices[part.matrix].n_tiles;
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, n_tiles);
     offset += n_tiles;
-    if (first < last) product(op, part, first, last, thread);
+    if (first < last) product(op, part, first, last, first_row, last_row, thread);
   }
 }
 
-void Forward::product(const Instruction& op, const Part& part, int first, int last, int thread) {
+void Forward::product(const Instruction& op, const Part& part, int tile0, int tile1, int first_row,
+                      int last_row, int thread) {
   const Packed& w = network_.matrices[part.matrix];
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
+  const Rows out = rows(part.out);
   if (w.quantized())
-    kernels_.gemm_quant(w, first, last, acts(op.x, op), rows(part.out), bias, part.accumulate,
+    kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(first_row, last_row),
+                        {out.row(first_row), out.stride}, bias, part.accumulate,
                         gemm_scratch_.as<float>() + (size_t)thread * kGemmScratch);
   else
-    kernels_.gemm_float(w, first, last, rows(op.x), 0, row_count(op), rows(part.out), bias, part.accumulate);
+    kernels_.gemm_float(w, tile0, tile1, rows(op.x), first_row, last_row, out, bias, part.accumulate);
 }
 
-void Forward::gate_columns(const Instruction& op, int begin, int end) {
+void Forward::gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row) {
   const Rows gate = rows(op.parts[0].out), up = rows(op.parts[1].out), out = rows(op.gated);
   const int first = begin * kTile, n = std::min(end * kTile, network_.registers[op.gated].width) - first;
-  for (int row = 0; row < row_count(op); ++row)
+  for (int row = first_row; row < last_row; ++row)
     kernels_.gated(gate.row(row) + first, up.row(row) + first, out.row(row) + first, n, op.gate);
 }
 

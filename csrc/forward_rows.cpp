@@ -1,10 +1,46 @@
-// Instructions of a forward pass that work row by row. The arithmetic is in kernels/rowwise.h.
+// Rows of a forward pass on their way through instructions. The arithmetic of those that work row by row is
+// in kernels/rowwise.h.
 #include <math.h>
 #include <string.h>
+
+#include <atomic>
 
 #include "forward.h"
 
 namespace unspool {
+
+// Every thread takes rows of its own to begin with, and then those that others have not begun.
+int Forward::row_work(const Stage& stage, size_t number, int thread) {
+  int n_done = 0;
+  for (int i = 0; i < pool_.size(); ++i) {
+    const int owner = (thread + i) % pool_.size();
+    int begin, end;
+    range(stage.n_units, owner, &begin, &end);
+    std::atomic<int>& next = counter(number, owner);
+    while (begin + next.load(std::memory_order_relaxed) < end) {
+      const int unit = begin + next.fetch_add(1, std::memory_order_relaxed);
+      if (unit >= end) break;
+      int first, last;
+      rows_of(stage, unit, &first, &last);
+      if (number == 0) fill_rope_tables(first, last);
+      for (const RowWork& work : stage.work) {
+        work_on_rows(work, first, last, thread);
+        laps_[thread].ended(work.index);
+      }
+      ++n_done;
+    }
+  }
+  return n_done;
+}
+
+void Forward::work_on_rows(const RowWork& work, int first, int last, int thread) {
+  const Instruction& op = network_.instructions[work.index];
+  if (work.part == RowPart::kStore) return store_rows(op, first, last);
+  if (work.part == RowPart::kMerge) return merge_rows(op, deal(work.index), first, last);
+  if (op.kind == OpKind::kLinear) return linear_rows(op, first, last, thread);
+  if (op.kind == OpKind::kSelect) return select(op, first, last);
+  for (int row = first; row < last; ++row) row_op(op, row);
+}
 
 void Forward::select(const Instruction& op, int first, int last) {
   const Rows from = rows(op.x), to = rows(op.out);

@@ -54,11 +54,6 @@ bool writes(const Instruction& op, int reg) {
   return false;
 }
 
-// Consecutive row-wise instructions run one after the other for the same rows, and nobody waits between them.
-bool row_wise(OpKind kind) {
-  return kind != OpKind::kLinear && kind != OpKind::kSoftCap && kind != OpKind::kSelect;
-}
-
 }  // namespace
 
 int Network::plan_matrix(Encoding encoding, const uint8_t* source, size_t source_bytes, int n, int k,
@@ -159,11 +154,7 @@ void Network::finish() {
     next_attention[i] = attention;
     if (instructions[i].kind == OpKind::kAttention) attention = i;
   }
-  bool previous_row_wise = false;
   for (auto& op : instructions) {
-    op.waits_before = !(previous_row_wise && row_wise(op.kind));
-    // A selection spreads the wanted rows over the threads anew; row-wise work may follow it directly.
-    previous_row_wise = row_wise(op.kind) || op.kind == OpKind::kSelect;
     if (op.kind != OpKind::kLinear) continue;
     for (const Part& part : op.parts)
       op.n_tiles = matrices[part.matrix].n_tiles + (op.gated == kNone ? op.n_tiles : 0);

@@ -49,7 +49,6 @@ struct Instruction {
   bool gated_before = false;  // gated: done already, by the linear instruction before it
   bool quantize = false;      // leave the 8-bit form of `out` beside it
   bool selected = false;      // runs over the W wanted rows, not over all R
-  bool waits_before = false;  // for all before it: a row reads more than the same row of that
   std::vector<Part> parts;
   int n_tiles = 0;  // of all parts; of one where they are gated, which are computed in pairs
   AttentionShape shape = {};
@@ -99,8 +98,7 @@ struct Network {
   int add_rope(const double* inv_freq, size_t n, float magnitude);
   // That every instruction names what is there and that sizes fit. Throws std::invalid_argument.
   void check(int n_layers, int n_kv_heads, int head_dim) const;
-  // Marks registers that linear instructions read in 8-bit form, where threads must meet, and what the
-  // linear instructions hold.
+  // Marks registers that linear instructions read in 8-bit form, and what the linear instructions hold.
   void finish();
 
  private:

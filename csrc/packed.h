@@ -138,6 +138,14 @@ struct Acts {
     *step = n_rows - first < kBlock ? n_rows - first : kBlock;
     return groups + (size_t)first * n_groups() + (r - first);
   }
+  // Rows [first, last) of these: whole blocks, but for the last one of all.
+  Acts rows(int first, int last) const {
+    Acts some = *this;
+    some.groups += (size_t)first * n_groups();
+    some.units += first;
+    some.n_rows = last - first;
+    return some;
+  }
 };
 
 // Float registers, one row per token; stride is a multiple of 32 and the padding holds zeros.

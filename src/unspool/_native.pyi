@@ -88,8 +88,9 @@ class Engine:
     def note_times(self, on: bool) -> None:
         """Whether forward passes note when each instruction began and ended; off, no clock is read."""
     def times(self) -> npt.NDArray[np.int64]:
-        """(threads, instructions, 3) of the last pass that noted them: nanoseconds of the monotonic clock
-        at which a thread was ready for an instruction, began it and ended it."""
+        """(laps, 5) of the last pass that noted them, thread by thread in the order in which each ran them:
+        thread, instruction, and nanoseconds of the monotonic clock at which the thread was ready for its
+        part of the instruction, began it (others had to end theirs first) and ended it."""
     def read_rate(self) -> float:
         """Bytes a second that all threads read from memory: a quarter of a GiB, some times."""
     def integer_rate(self) -> float:

@@ -26,7 +26,7 @@ from unspool.runners.instructions import spans
 from unspool.runners.native import NativeRunner
 
 VARIABLE: Final = "UNSPOOL_PROFILE"
-N_STEPS: Final = 500  # kept; a step of a model with 30 layers is about 80 KB of JSON
+N_STEPS: Final = 500  # kept; a step of few rows and 30 layers is about 80 KB of JSON
 PARTS: Final = ("plan", "forward", "pipeline", "commit")
 _ENGINE_ROW: Final = 0  # rows of threads follow
 

@@ -19,7 +19,7 @@ class Instruction:
 
     kind          what it does; "output" is the product that gives the logits
     name          the weights it reads, or the register it writes
-    weight_bytes  of packed weights, read once a pass however many rows there are
+    weight_bytes  of packed weights, counted once a pass however often blocks of rows pass over them
     macs          multiply-adds with them, a row
     """
 
@@ -31,9 +31,10 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one thread did of one instruction; nanoseconds of the monotonic clock.
+    """What one thread did of one instruction at one time; nanoseconds of the monotonic clock.
 
-    Between `ready_ns` and `began_ns` it waited for other threads to finish what the instruction reads.
+    Between `ready_ns` and `began_ns` it waited for other threads to finish what the instruction reads. A
+    thread that takes several blocks of rows comes to an instruction once with each.
     """
 
     instruction: Instruction
@@ -44,7 +45,7 @@ class Span:
 
 
 def spans(instructions: tuple[Instruction, ...], times: npt.NDArray[np.int64]) -> Iterator[Span]:
-    """The spans of one pass; times (threads, instructions, 3) as the core notes them."""
-    for thread, of_thread in enumerate(times.tolist()):
-        for instruction, (ready, began, ended) in zip(instructions, of_thread, strict=True):
-            yield Span(instruction, thread, ready, began, ended)
+    """The spans of one pass, thread by thread in the order in which each ran them; times (laps, 5) as the
+    core notes them."""
+    for thread, index, ready, began, ended in times.tolist():
+        yield Span(instructions[index], thread, ready, began, ended)

@@ -140,7 +140,7 @@ class NativeRunner:
         self._engine.note_times(on)
 
     def times(self) -> npt.NDArray[np.int64]:
-        """Of the last pass that noted them, (threads, instructions, 3): see `instructions.spans`."""
+        """Of the last pass that noted them, (laps, 5): see `instructions.spans`."""
         assert self._engine is not None, "the runner is closed"
         return self._engine.times()
 
