@@ -280,7 +280,8 @@ nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x, bool shif
     const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups(), shifts);
     for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
     const Memory scratch(kGemmScratch * sizeof(float));
-    kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false, scratch.as<float>());
+    kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false, scratch.as<float>(),
+                        {});
   } else {
     kernels_.gemm_float(w, 0, w.n_tiles, {padded.data(), stride}, 0, n_rows, {result.data(), wide}, nullptr,
                         false);

@@ -1,6 +1,7 @@
 // How the attention of a plan is dealt out: which rows share a pass over which segments of K and V, and
 // which thread begins with what.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "cascade.h"
@@ -15,6 +16,12 @@ struct Unit {
   const int32_t* pages;
   int first, last;
   int oldest, newest;  // positions of the rows
+
+  // The first token that a row attends to, and the one behind the last.
+  int first_token(const AttentionShape& shape) const {
+    return std::max(first * kSegment, shape.window > 0 ? oldest - shape.window + 1 : 0);
+  }
+  int end_token() const { return std::min(last * kSegment, newest + 1); }
 };
 
 // One kv head of a unit, and those of its query heads that share the pass.

@@ -124,7 +124,7 @@ void Forward::run(const Plan& plan, float* logits) {
 // Stage by stage, each begun when all the work before it is done: not when all threads have come so far, for
 // one of them may have lost its core. The others then do what it has not begun.
 void Forward::walk(int thread) {
-  kv_ahead_[thread].index = network_.instructions.size();
+  kv_ahead_[thread].forget();
   Ahead& ahead = ahead_[thread];
   Laps& laps = laps_[thread];
   const auto bite = [&ahead] { ahead.bite(); };

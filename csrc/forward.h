@@ -9,6 +9,7 @@
 #include "ahead.h"
 #include "cascade.h"
 #include "deal.h"
+#include "kv_ahead.h"
 #include "laps.h"
 #include "network.h"
 #include "plan.h"
@@ -43,15 +44,6 @@ class Forward {
   const std::vector<Lap>& laps(int thread) const { return laps_[thread].all(); }
 
  private:
-  // What a thread will read of K and V in the attention at `index`, fetched bit by bit before.
-  struct alignas(64) KvAhead {
-    size_t index;
-    int item, last;          // the thread's own that are left
-    int token, end, side;    // of the item: [token, end) are left; K (0) or V (1) is next
-    const uint8_t *at, *to;  // of the span: left
-    size_t left;             // bytes that may still be asked for
-  };
-
   // Work of an instruction on some rows. Attention has two kinds of it, before and after its items.
   enum class RowPart : uint8_t { kWhole, kStore, kMerge };
   struct RowWork {
@@ -92,6 +84,7 @@ class Forward {
                int thread);
   void gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row);
   void look_ahead(size_t index, int thread);
+  KvAhead* kv_ahead(const Instruction& op, int thread);
   void fill_rope_tables(int first, int last);
   void rope_row(const Instruction& op, int row);
   // attention
@@ -107,9 +100,6 @@ class Forward {
   int merge_heads(const Stage& stage, size_t number, int thread);
   void merge_rows(const Instruction& op, const Deal& deal, int first, int last);
   void merge_head(const Instruction& op, const Deal& deal, int row, int head);
-  bool look_at_kv(size_t index, int thread);
-  void bite_kv(int thread);  // asks for the next few lines
-  bool next_kv_span(KvAhead& ahead);
   void select(const Instruction& op, int first, int last);
   void row_op(const Instruction& op, int row);
 

@@ -63,10 +63,8 @@ Upcoming Forward::upcoming(const Instruction& op, const Deal& deal, int index) c
   if (index == kNone) return {nullptr, nullptr, 0, 0};
   const Item item = deal.item(index);
   const Unit& unit = item.unit;
-  int token = unit.first * kSegment;
-  if (op.shape.window > 0) token = std::max(token, unit.oldest - op.shape.window + 1);
-  return {kv_.head(op.layer, 0, item.kv_head), unit.pages, token / kv_.page_size * kv_.page_size,
-          std::min(unit.last * kSegment, unit.newest + 1)};
+  const int token = unit.first_token(op.shape) / kv_.page_size * kv_.page_size;
+  return {kv_.head(op.layer, 0, item.kv_head), unit.pages, token, unit.end_token()};
 }
 
 float* Forward::partial(const Deal& deal, int row, int head, int n_heads) const {
@@ -103,53 +101,6 @@ void Forward::merge_head(const Instruction& op, const Deal& deal, int row, int h
   if (parts.n > 0)
     kernels_.merge(op.shape, partial(deal, row, head, op.n_heads), parts.n,
                    rows(op.out).row(row) + head * kv_.head_dim);
-}
-
-// Turns to what the thread will read in the attention at `index`; false when that is all asked for.
-bool Forward::look_at_kv(size_t index, int thread) {
-  constexpr size_t kMost = 256 * 1024;  // a part of the second-level cache
-  if (index >= network_.instructions.size()) return false;
-  KvAhead& ahead = kv_ahead_[thread];
-  if (ahead.index != index) {
-    ahead = {};
-    ahead.index = index;
-    ahead.left = kMost;
-    ahead.item = deal(index).first(thread);
-    ahead.last = deal(index).first(thread + 1);
-  }
-  return ahead.item < ahead.last || ahead.token < ahead.end || ahead.at < ahead.to;
-}
-
-void Forward::bite_kv(int thread) {
-  constexpr int kLines = 48;
-  KvAhead& ahead = kv_ahead_[thread];
-  for (int line = 0; line < kLines; ++line, ahead.at += 64) {
-    if (ahead.at >= ahead.to && !next_kv_span(ahead)) return;
-    __builtin_prefetch(ahead.at, 0, 2);
-  }
-}
-
-// The next page's K or V; false when there is none or enough was asked for.
-bool Forward::next_kv_span(KvAhead& ahead) {
-  const Instruction& op = network_.instructions[ahead.index];
-  const Deal& deal = this->deal(ahead.index);
-  while (ahead.token >= ahead.end) {
-    if (ahead.item >= ahead.last || ahead.left == 0) return false;
-    const Upcoming next = upcoming(op, deal, ahead.item++);
-    ahead.token = next.token;
-    ahead.end = next.end;
-  }
-  const Item item = deal.item(ahead.item - 1);
-  const size_t page = item.unit.pages[ahead.token / kv_.page_size];
-  const uint16_t* values = kv_.head(op.layer, ahead.side, item.kv_head) + page * kv_.page_values;
-  const int tokens = ahead.side == 0 ? kv_.page_size : std::min(kv_.page_size, ahead.end - ahead.token);
-  const size_t bytes = std::min(ahead.left, sizeof(uint16_t) * tokens * kv_.head_padded);
-  ahead.at = reinterpret_cast<const uint8_t*>(values);
-  ahead.to = ahead.at + bytes;
-  ahead.left -= bytes;
-  if (ahead.side == 1) ahead.token += kv_.page_size;
-  ahead.side ^= 1;
-  return bytes > 0;
 }
 
 }  // namespace unspool

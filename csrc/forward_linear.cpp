@@ -11,11 +11,10 @@ namespace unspool {
 int Forward::linear(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   const int n_threads = pool_.size();
-  // Few rows leave memory idle at times: K and V of the next attention come in between tiles.
-  const bool fetch =
-      row_count(op) <= Acts::kBlock && look_at_kv(network_.next_attention[stage.index], thread);
+  // Of few rows K and V of the next attention come in between tiles; of more, within: see product.
+  KvAhead* kv = row_count(op) <= Acts::kBlock ? kv_ahead(op, thread) : nullptr;
   const int tiles_at_once = op.gated == kNone ? 2 : 1;  // or one of gate and one of up
-  const int stride = fetch ? tiles_at_once * Acts::kBlock / row_count(op) : op.n_tiles;
+  const int stride = kv ? tiles_at_once * Acts::kBlock / row_count(op) : op.n_tiles;
   int n_done = 0;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
@@ -27,12 +26,12 @@ int Forward::linear(const Stage& stage, size_t number, int thread) {
     while (take(counter(number, owner), last - first, least, &begin, &end)) {
       for (int t = begin; t < end; t += stride) {
         tiles(op, first + t, first + std::min(t + stride, end), 0, row_count(op), thread);
-        if (fetch) bite_kv(thread);
+        if (kv) kv->bite();
       }
       n_done += end - begin;
     }
   }
-  look_ahead(network_.next_linear[stage.index], thread);
+  look_ahead(op.next_linear, thread);
   return n_done;
 }
 
@@ -77,10 +76,13 @@ void Forward::product(const Instruction& op, const Part& part, int tile0, int ti
   const Packed& w = network_.matrices[part.matrix];
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
   const Rows out = rows(part.out);
+  KvAhead* kv = last_row - first_row > Acts::kBlock ? kv_ahead(op, thread) : nullptr;
+  Fetch fetch;
+  if (kv) fetch = {[](void* from, size_t bytes) { return static_cast<KvAhead*>(from)->take(bytes); }, kv};
   if (w.quantized())
     kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(first_row, last_row),
                         {out.row(first_row), out.stride}, bias, part.accumulate,
-                        gemm_scratch_.as<float>() + (size_t)thread * kGemmScratch);
+                        gemm_scratch_.as<float>() + (size_t)thread * kGemmScratch, fetch);
   else
     kernels_.gemm_float(w, tile0, tile1, rows(op.x), first_row, last_row, out, bias, part.accumulate);
 }
@@ -90,6 +92,17 @@ void Forward::gate_columns(const Instruction& op, int begin, int end, int first_
   const int first = begin * kTile, n = std::min(end * kTile, network_.registers[op.gated].width) - first;
   for (int row = first_row; row < last_row; ++row)
     kernels_.gated(gate.row(row) + first, up.row(row) + first, out.row(row) + first, n, op.gate);
+}
+
+// K and V that the thread will attend to next, or null where all is asked for. What few rows ask for comes to
+// the second-level cache at once and had better fit it; what many do goes through it to the third.
+KvAhead* Forward::kv_ahead(const Instruction& op, int thread) {
+  constexpr size_t kMostOfFew = 256 * 1024, kMostOfMany = 4 * 1024 * 1024;
+  if (op.next_attention == kNone) return nullptr;
+  KvAhead& kv = kv_ahead_[thread];
+  kv.look_at(network_.instructions[op.next_attention], deal(op.next_attention), kv_, thread,
+             plan_->n_rows <= Acts::kBlock ? kMostOfFew : kMostOfMany);
+  return kv.any_left() ? &kv : nullptr;
 }
 
 // Notes what this thread's range of a later linear instruction holds, to be fetched while it waits: so

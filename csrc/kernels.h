@@ -60,13 +60,21 @@ inline int first_segment(const AttentionShape& shape, int position) {
   return first > 0 ? first / kSegment : 0;
 }
 
+// Where memory lies that is read later, for a product to ask for while it computes.
+struct Fetch {
+  // Some `bytes` in a row that were not taken before; null where there are none, or no function.
+  const uint8_t* (*take)(void* from, size_t bytes) = nullptr;
+  void* from = nullptr;
+};
+
 struct Kernels {
   const char* name;
 
   // out[r][16 t ..] (+)= x[r] . w[tile t] + bias for tiles [tile0, tile1) and all rows of x, or [row0, row1).
-  // scratch: kGemmScratch floats, on a line of the cache.
+  // scratch: kGemmScratch floats, on a line of the cache. fetch: asked for by all but the first eight rows,
+  // for these ask for weights.
   void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
-                     bool accumulate, float* scratch);
+                     bool accumulate, float* scratch, const Fetch& fetch);
   void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,
                      const float* bias, bool accumulate);
 

@@ -142,17 +142,15 @@ void Network::finish() {
   gate_in_place();
   choose_scales();
   size_t following = 0;
-  next_linear.resize(instructions.size());
   for (int pass = 0; pass < 2; ++pass)  // the second knows what the last instruction is followed by
     for (size_t i = instructions.size(); i-- > 0;) {
-      next_linear[i] = following;
+      instructions[i].next_linear = following;
       if (instructions[i].kind == OpKind::kLinear) following = i;
     }
-  next_attention.resize(instructions.size());
-  size_t attention = instructions.size();
+  int attention = kNone;
   for (size_t i = instructions.size(); i-- > 0;) {
-    next_attention[i] = attention;
-    if (instructions[i].kind == OpKind::kAttention) attention = i;
+    instructions[i].next_attention = attention;
+    if (instructions[i].kind == OpKind::kAttention) attention = (int)i;
   }
   for (auto& op : instructions) {
     if (op.kind != OpKind::kLinear) continue;

@@ -45,10 +45,12 @@ struct Instruction {
   int table = kNone;                                 // rope
   bool interleaved = false;                          // rope
   Gate gate = Gate::kSilu;
-  int gated = kNone;          // linear of two parts, gate and up: what they make is left here, too
-  bool gated_before = false;  // gated: done already, by the linear instruction before it
-  bool quantize = false;      // leave the 8-bit form of `out` beside it
-  bool selected = false;      // runs over the W wanted rows, not over all R
+  int gated = kNone;           // linear of two parts, gate and up: what they make is left here, too
+  bool gated_before = false;   // gated: done already, by the linear instruction before it
+  bool quantize = false;       // leave the 8-bit form of `out` beside it
+  size_t next_linear = 0;      // the linear instruction after it, the first after the last
+  int next_attention = kNone;  // the attention after it
+  bool selected = false;       // runs over the W wanted rows, not over all R
   std::vector<Part> parts;
   int n_tiles = 0;  // of all parts; of one where they are gated, which are computed in pairs
   AttentionShape shape = {};
@@ -81,8 +83,6 @@ struct Network {
   std::vector<Register> registers;
   std::vector<RopeTable> ropes;
   std::vector<Instruction> instructions;
-  std::vector<size_t> next_linear;     // per instruction: the linear one after it, the first after the last
-  std::vector<size_t> next_attention;  // the attention after it; their number after the last
   int vocab_size = 0;
   int context_length = 0;
 

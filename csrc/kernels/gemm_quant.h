@@ -101,12 +101,12 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-// One tile by NR rows. Where it lies among other code decides how well compilers do: see UNSPOOL_TILES in the
-// simd headers.
+// One tile by NR rows; what lies at `next`, a tile's bytes of it, is asked for meanwhile. Where it lies among
+// other code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
                                      const ActGroup* x, const float* units, Rows out, int row, int t,
-                                     const float* bias, bool accumulate) {
+                                     const float* bias, bool accumulate, const uint8_t* next) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
@@ -116,8 +116,6 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   F acc[NR];
   for (int r = 0; r < NR; ++r) acc[r] = f_zero();
   const size_t ahead = w.tile_bytes / n_groups;
-  // The tile after the next, while this one is computed: the hardware prefetcher stops at a page's end.
-  const uint8_t* next = tile + 2 * w.tile_bytes;
   constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
   if constexpr (kByHand)
     add_eight_rows(std::bool_constant<SHIFTS>(), tile, n_groups, scales, next, ahead, x, zero_bits, acc);
@@ -181,7 +179,7 @@ constexpr int kManyRows = 2 * Acts::kBlock;
 
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS>
 static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
-                       bool accumulate, float* scratch) {
+                       bool accumulate, float* scratch, const Fetch& fetch) {
   using FromTile = PackedScales<STORE, GROUP, TWO_LEVEL, MIN>;
   using Ready = ReadyScales<MIN>;
   const int n_indices = w.k_padded / GROUP, n_floats = n_indices * Ready::kFloats;  // of a tile
@@ -205,16 +203,19 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       const ActGroup* group = x.row(row, &rows);
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
+        const uint8_t* next = row > 0 && fetch.take ? fetch.take(fetch.from, w.tile_bytes) : nullptr;
+        // The tile after the next: the hardware prefetcher stops at a page's end.
+        if (!next) next = tile + 2 * w.tile_bytes;
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
-              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate);
+              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate, next);
           continue;
         }
         switch (rows) {
 #define UNSPOOL_ROWS(NR)                                                                                  \
   case NR:                                                                                                \
     quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out, \
-                                                                   row, t, bias, accumulate);             \
+                                                                   row, t, bias, accumulate, next);       \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)
@@ -232,12 +233,13 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
 }
 
 static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
-                       bool accumulate, float* scratch) {
+                       bool accumulate, float* scratch, const Fetch& fetch) {
 // Of two of a kind the first is for inputs with scales that are powers of two; the other takes any.
-#define UNSPOOL_KIND(STORE, GROUP, TWO, MIN, SHIFTS)                                           \
-  if (w.store == Store::STORE && w.group == GROUP && w.two_level == TWO && w.has_min == MIN && \
-      (x.shifts || !SHIFTS))                                                                   \
-  return quant_rows<Store::STORE, GROUP, TWO, MIN, SHIFTS>(w, tile0, tile1, x, out, bias, accumulate, scratch)
+#define UNSPOOL_KIND(STORE, GROUP, TWO, MIN, SHIFTS)                                                  \
+  if (w.store == Store::STORE && w.group == GROUP && w.two_level == TWO && w.has_min == MIN &&        \
+      (x.shifts || !SHIFTS))                                                                          \
+  return quant_rows<Store::STORE, GROUP, TWO, MIN, SHIFTS>(w, tile0, tile1, x, out, bias, accumulate, \
+                                                           scratch, fetch)
   UNSPOOL_KIND(kU4, 32, false, false, false);   // Q4_0
   UNSPOOL_KIND(kU4, 32, false, true, false);    // Q4_1
   UNSPOOL_KIND(kU4, 32, true, true, true);      // Q4_K
