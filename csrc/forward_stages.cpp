@@ -16,9 +16,12 @@ namespace unspool {
 
 namespace {
 
-// Fewer rows of a plan are not many, nor are fewer for each thread: then weights would be passed over by all
-// threads for little, and kernels that prepare scales for many rows would not.
-constexpr int kWideRows = 32, kThreadRows = 16;
+// Fewer rows of a plan are not many. Nor are they where all threads together would read weights faster than
+// now: each passes over all of them, and so has to have the more rows the more threads there are.
+constexpr int kWideRows = 32;
+bool are_many(int64_t n_rows, int64_t n_threads) {
+  return n_rows >= kWideRows && n_rows >= Acts::kBlock * n_threads * n_threads;
+}
 constexpr int kUneven = 32;  // the largest share may be that part larger than an even one
 // Every block passes over all weights of its stage. Where these are few, they stay in a cache from one block
 // to the next, and small blocks let more of the rows' values stay, too.
@@ -67,7 +70,7 @@ std::vector<Forward::Stage> Forward::make_stages(bool wide) const {
 // Where whole blocks of eight leave some threads with more rows than others, more is lost than gained.
 bool Forward::is_wide(const Plan& plan) const {
   const int n = pool_.size();
-  if (plan.n_rows < std::max(kWideRows, kThreadRows * n)) return false;
+  if (!are_many(plan.n_rows, n)) return false;
   int most = 0;
   for (int t = 0; t < n; ++t) {
     int first, last;

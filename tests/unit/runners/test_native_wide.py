@@ -20,7 +20,7 @@ PAGE_SIZE = 16
 N_PAGES = 64
 N_SINGLE = 6  # sequences that add a row each
 N_PAST = 21  # tokens of each of them
-# About the number from which rows are many, what three and five threads share evenly, and several blocks.
+# About the number from which rows are many, what three and four threads share evenly, and several blocks.
 N_ROWS = (31, 32, 33, 40, 48, 63, 64, 65, 72, 129, 160)
 
 Encodings = Mapping[str, str] | str | None  # None: floats of 32 bits, from memory
@@ -78,7 +78,7 @@ def expected(source, texts) -> list[np.ndarray]:
     return found
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3, 5])
+@pytest.fixture(scope="module", params=[1, 2, 3, 4])
 def runner(source, request):
     runner = native(source, request.param)
     yield runner
