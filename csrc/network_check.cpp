@@ -15,6 +15,7 @@ class Check {
       : network_(network), n_layers_(n_layers), n_kv_heads_(n_kv_heads), head_dim_(head_dim) {}
 
   void check(const Instruction& op) {
+    rows(op);
     switch (op.kind) {
       case OpKind::kEmbed:
         return embed(op);
@@ -28,6 +29,8 @@ class Check {
       case OpKind::kAttention:
         return attention(op);
       case OpKind::kGated:
+        require(op.out != kLogits, "a gate into logits");
+        [[fallthrough]];
       case OpKind::kAdd:
         return require(width(op.y) == width(op.out) && width(op.x) == width(op.out), "widths");
       default:
@@ -50,6 +53,18 @@ class Check {
   const Packed& matrix(int index) const { return at(network_.matrices, index, "no such matrix"); }
   size_t length(int vector) const { return at(network_.vectors, vector, "no such vector").size(); }
 
+  // From the first selection on all run over the wanted rows, and only of these are there logits.
+  void rows(const Instruction& op) {
+    if (op.kind == OpKind::kSelect) {
+      require(op.x != kLogits && op.x != op.out, "what a selection reads");
+      selected_ = true;
+    }
+    require(op.selected == selected_, "rows before or after the first selection");
+    bool has_logits = false;
+    for (int reg : {op.x, op.y, op.z, op.out}) has_logits |= reg == kLogits;
+    for (const Part& part : op.parts) has_logits |= part.out == kLogits;
+    require(selected_ || !has_logits, "logits of rows that are not selected");
+  }
   void embed(const Instruction& op) const {
     require(matrix(op.weight).n >= network_.vocab_size,
             "an embedding of fewer tokens than the vocabulary has");
@@ -75,12 +90,13 @@ class Check {
     require(op.n_kv_heads > 0 && op.n_kv_heads <= n_kv_heads_, "number of K and V heads");
     require(op.n_heads > 0 && op.n_heads % op.n_kv_heads == 0, "number of heads");
     require(op.shape.window >= 0, "window");
-    for (int reg : {op.x, op.out}) require(width(reg) == op.n_heads * head_dim_, "width of a query");
-    for (int reg : {op.y, op.z}) require(width(reg) == op.n_kv_heads * head_dim_, "width of K or V");
+    for (int reg : {op.x, op.out}) require(width(reg) == (int64_t)op.n_heads * head_dim_, "width of a query");
+    for (int reg : {op.y, op.z}) require(width(reg) == (int64_t)op.n_kv_heads * head_dim_, "width of K or V");
   }
 
   const Network& network_;
   const int n_layers_, n_kv_heads_, head_dim_;
+  bool selected_ = false;  // by an instruction before
 };
 
 }  // namespace

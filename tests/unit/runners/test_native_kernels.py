@@ -229,8 +229,10 @@ def gated_network(isa: str, encoding: Encoding, together: bool) -> _native.Engin
     for each in [parts] if together else [parts[:1], parts[1:]]:
         engine.linear(normed, each, False)
     engine.gated(gated, gate, up, False, False)
+    wanted = engine.add_register(width)
+    engine.select(wanted, gated)
     down = random_tensor(Encoding.F32, 48, width, 4)
-    engine.linear(gated, [(engine.add_matrix(0, down.data, 48, width), -1, -2, False)], False)
+    engine.linear(wanted, [(engine.add_matrix(0, down.data, 48, width), -1, -2, False)], True)
     engine.finish(48, 64, 1, 1, 16, 4, 16)
     return engine
 

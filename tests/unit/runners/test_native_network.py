@@ -43,7 +43,18 @@ INSTRUCTIONS = {
     "a gate of two widths": lambda e: e.gated(0, 1, 2, False, False),
     "a sum of two widths": lambda e: e.add(0, 1, 2, False),
     "a cap into no register": lambda e: e.softcap(7, 0, 1.0, False),
+    "attention of heads past all numbers": lambda e: e.attention(
+        1, 0, 2, 2, 0, 2 + (1 << 28), 1, 1.0, 0.0, 0
+    ),
     "a selection into another width": lambda e: e.select(2, 0),
+    "a selection from logits": lambda e: e.select(1, -2),
+    "a selection onto what it reads": lambda e: e.select(0, 0),
+    "logits of all rows": lambda e: e.linear(0, [(0, -1, -2, False)], False),
+    "attention into logits": lambda e: e.attention(-2, 0, 2, 2, 0, 2, 1, 1.0, 0.0, 0),
+    "a cap of logits that nobody selected": lambda e: e.softcap(-2, -2, 1.0, False),
+    "wanted rows before they are selected": lambda e: e.norm(-2, 0, 0, 1e-5, 32, True),
+    "all rows after some were selected": lambda e: (e.select(1, 0), e.norm(0, 0, 0, 1e-5, 32, False)),
+    "a gate into logits": lambda e: (e.select(1, 0), e.gated(-2, 1, 0, False, True)),
 }
 
 
