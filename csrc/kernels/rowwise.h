@@ -48,8 +48,8 @@ static void quantize(const float* x, int r, const Acts& acts) {
     for (int h = 0; h < 16; ++h) values[h] = h < n ? f_abs(f_load(x + 16 * (first + h))) : f_zero();
     F most = f_max_each(values);
     if (acts.whole_groups) most = f_max(most, f_swap(most));
-    // Rounded up, so that no quotient rounds past 127.
-    const F needed = f_max(f_mul(most, to_units), f_set1(1.0f));
+    // Rounded up, so that no quotient rounds past 127. The upper bound is for what is no finite number.
+    const F needed = f_min(f_max(f_mul(most, to_units), f_set1(1.0f)), f_set1(most_units + 0.5f));
     const I times = i_round(acts.shifts ? f_up_to_pow2(needed) : f_add(needed, f_set1(0.5f)));
     const F scale = f_from_i(times);
     float inverse[16];
@@ -73,7 +73,7 @@ static void quantize(const float* x, int r, const Acts& acts) {
         i_store_i8(groups->q + 16 * i, rounded[h + i]);
         groups->times[i] = (int16_t)all_times[h + i];
         groups->scale[i] = scales[h + i];
-        groups->minus[i] = -sums[h + i];
+        groups->minus[i] = (int32_t)(0u - (uint32_t)sums[h + i]);
         if (acts.shifts)
           groups->shift[i] = shifts[h + i];
         else

@@ -147,10 +147,10 @@ static inline void i_store(int32_t* p, I a) {
   memcpy(p, &a, sizeof a);
 }
 static inline I i_sum_each(const I v[16]) {
-  I out = {};
+  W out = {};  // what is no finite number may go round
   for (int i = 0; i < 16; ++i)
-    for (int lane = 0; lane < 16; ++lane) out[i] += v[i][lane];
-  return out;
+    for (int lane = 0; lane < 16; ++lane) out[i] += (uint32_t)v[i][lane];
+  return (I)out;
 }
 static inline void i_store_i8(int8_t* p, I a) {
   for (int i = 0; i < 16; ++i) p[i] = (int8_t)a[i];
