@@ -36,8 +36,9 @@ void KvAhead::bite() {
 // All heads of a layer lie in a row on a page, K before V. Items read one head each, and several may read the
 // same pages: what the item before them has read is not told of again.
 bool KvAhead::turn_page() {
+  if (left_ == 0) return false;
   while (token_ >= end_) {
-    if (item_ >= last_ || left_ == 0) return false;
+    if (item_ >= last_) return false;
     const Unit& unit = deal_->item(item_++).unit;
     const int first = unit.first_token(op_->shape), end = unit.end_token();
     const bool same = unit.pages == pages_;

@@ -20,7 +20,7 @@ class alignas(64) KvAhead {
   // of their pages are told of.
   void look_at(const Instruction& op, const Deal& deal, const KvStore& kv, int thread, size_t most);
 
-  bool any_left() const { return at_ < to_ || token_ < end_ || (item_ < last_ && left_ > 0); }
+  bool any_left() const { return at_ < to_ || (left_ > 0 && (token_ < end_ || item_ < last_)); }
   // Some of it in a row, about `bytes`; null when nothing is left.
   const uint8_t* take(size_t bytes);
   // Asks for the next few lines.
