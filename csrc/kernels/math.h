@@ -22,11 +22,12 @@ static inline F f_exp(F x) {
   return f_mul(p, f_pow2(n));
 }
 
-// tanh x = 1 - 2 / (e^2x + 1); past |x| = 10 the result rounds to one.
+// tanh x = 1 - 2 / (e^2x + 1); past |x| = 10 the result rounds to one. What is no number stays none: of two
+// operands, minimum and maximum then give the second, and x times zero brings it past e^x.
 static inline F f_tanh(F x) {
-  x = f_min(f_max(x, f_set1(-10.0f)), f_set1(10.0f));
+  x = f_min(f_set1(10.0f), f_max(f_set1(-10.0f), x));
   const F e = f_exp(f_add(x, x));
-  return f_sub(f_set1(1.0f), f_div(f_set1(2.0f), f_add(e, f_set1(1.0f))));
+  return f_fma(x, f_zero(), f_sub(f_set1(1.0f), f_div(f_set1(2.0f), f_add(e, f_set1(1.0f)))));
 }
 
 }  // namespace UNSPOOL_ISA

@@ -75,6 +75,18 @@ def test_a_value_that_overflows_on_the_way_shows_in_the_logits(isa: str, n_token
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
+def test_caps_of_scores_and_logits_do_not_hide_what_is_no_number(isa: str) -> None:
+    source = tiny_source(TinySpec("gemma2", window=5))
+    embedding = source.arrays["token_embd.weight"].copy()
+    embedding[7] = 3e38  # infinite when it is scaled
+    runner = make_runner(source.with_arrays({"token_embd.weight": embedding}), isa=isa)
+    # Its own logit would be infinite in other rows.
+    logits = np.delete(runner.forward(make_plan([Part([1, 7], 0, [0])])), 7, axis=1)
+    assert np.isfinite(logits[0]).all()
+    assert np.isnan(logits[1]).all()
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
 def test_a_quantized_product_does_not_hide_what_is_no_number(isa: str) -> None:
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[Encoding.Q8_0], np.ones(34 * 4, np.uint8), 2, 64)
