@@ -13,6 +13,7 @@ from paced import LETTERS, PacedRunner, wait_until
 from tiny_llm import write_tiny_llm
 
 from unspool import LLM, AsyncLLM, DecodingParams, Limits
+from unspool.engine.async_stream import Bell, LoopInbox
 from unspool.errors import BadRequest, ContextOverflow, TemplateError
 
 PARAMS = DecodingParams(temperature=0, max_tokens=20, ignore_eos=True)
@@ -283,15 +284,25 @@ def test_a_loop_that_is_closed_with_a_stream_open_hurts_nobody(llm):
     kept = []
 
     async def main():
+        llm.runner.let(4)  # fewer than what nobody reads before a request waits
         kept.append(AsyncLLM.of(llm).stream([1, 2], LONG))
         await anext(kept[0])
-        llm.runner.let(0)
         await asyncio.to_thread(llm.runner.is_held.wait, 30)
 
     asyncio.run(main())
     llm.runner.let(None)
     wait_until(lambda: llm._engine.is_idle)
     assert len(llm.generate([2, 2], PARAMS).token_ids) == 20
+
+
+def test_who_rings_at_a_loop_that_closed_before_it_answered_is_told():
+    loop = asyncio.new_event_loop()
+    bell = Bell(loop)
+    bell.ring(LoopInbox(bell))
+    loop.close()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="closed"):
+            bell.ring(LoopInbox(bell))
 
 
 def test_one_stream_is_for_one_task(llm):

@@ -156,14 +156,16 @@ class Bell:
     def ring(self, inbox: LoopInbox) -> None:
         """On the worker's thread. Raises RuntimeError when the loop is closed."""
         self._rung_for.append(inbox)
-        if not self._is_ringing:
-            self._is_ringing = True
-            try:
+        try:
+            if self.loop.is_closed():  # before it answered what was rung last, maybe
+                raise RuntimeError("the loop of the reader is closed")
+            if not self._is_ringing:
+                self._is_ringing = True
                 self.loop.call_soon_threadsafe(self._answer)
-            except RuntimeError:
-                self._is_ringing = False
-                self._rung_for.clear()
-                raise
+        except RuntimeError:
+            self._is_ringing = False
+            self._rung_for.clear()
+            raise
 
     def _answer(self) -> None:
         # Before the look, so that whoever comes after it rings again.
