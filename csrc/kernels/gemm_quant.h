@@ -243,7 +243,7 @@ static void gemm_quant(const Packed& w, int tile0, int tile1, const Acts& x, Row
   UNSPOOL_KIND(kU4, 32, false, false, false);   // Q4_0
   UNSPOOL_KIND(kU4, 32, false, true, false);    // Q4_1
   UNSPOOL_KIND(kU4, 32, true, true, true);      // Q4_K
-  UNSPOOL_KIND(kU4, 32, true, true, false);     // Q4_K beside Q2_K
+  UNSPOOL_KIND(kU4, 32, true, true, false);     // Q4_K beside Q2_K, Q5_K or IQ4_XS
   UNSPOOL_KIND(kU2, 16, true, true, false);     // Q2_K
   UNSPOOL_KIND(kU3, 16, true, false, false);    // Q3_K
   UNSPOOL_KIND(kU5, 32, false, false, false);   // Q5_0
