@@ -81,7 +81,9 @@ class Forward {
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
   void tiles(const Instruction& op, int begin, int end, int first_row, int last_row, int thread);
   void product(const Instruction& op, const Part& part, int tile0, int tile1, int first_row, int last_row,
-               int thread);
+               int thread, const uint8_t* then);
+  const uint8_t* tile(const Instruction& op, int t) const;
+  const uint8_t* after(const Instruction& op, int t, int thread) const;
   void gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row);
   void look_ahead(size_t index, int thread);
   KvAhead* kv_ahead(const Instruction& op, int thread);

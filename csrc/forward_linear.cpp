@@ -11,10 +11,6 @@ namespace unspool {
 int Forward::linear(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   const int n_threads = pool_.size();
-  // Of few rows K and V of the next attention come in between tiles; of more, within: see product.
-  KvAhead* kv = row_count(op) <= Acts::kBlock ? kv_ahead(op, thread) : nullptr;
-  const int tiles_at_once = op.gated == kNone ? 2 : 1;  // or one of gate and one of up
-  const int stride = kv ? tiles_at_once * Acts::kBlock / row_count(op) : op.n_tiles;
   int n_done = 0;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
@@ -24,10 +20,7 @@ int Forward::linear(const Stage& stage, size_t number, int thread) {
     const int least = row_count(op) > Acts::kBlock ? std::max(1, (last - first) / 8) : 1;
     int begin, end;
     while (take(counter(number, owner), last - first, least, &begin, &end)) {
-      for (int t = begin; t < end; t += stride) {
-        tiles(op, first + t, first + std::min(t + stride, end), 0, row_count(op), thread);
-        if (kv) kv->bite();
-      }
+      tiles(op, first + begin, first + end, 0, row_count(op), thread);
       n_done += end - begin;
     }
   }
@@ -59,26 +52,52 @@ void Forward::linear_rows(const Instruction& op, int first, int last, int thread
 // gated.
 void Forward::tiles(const Instruction& op, int begin, int end, int first_row, int last_row, int thread) {
   if (op.gated != kNone) {
-    for (const Part& part : op.parts) product(op, part, begin, end, first_row, last_row, thread);
+    const Part &gate = op.parts[0], &up = op.parts[1];
+    product(op, gate, begin, end, first_row, last_row, thread, network_.matrices[up.matrix].tile(begin));
+    product(op, up, begin, end, first_row, last_row, thread, after(op, end, thread));
     return gate_columns(op, begin, end, first_row, last_row);
   }
   int offset = 0;  // tiles of the parts before this one
   for (const Part& part : op.parts) {
     const int n_tiles = network_.matrices[part.matrix].n_tiles;
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, n_tiles);
+    if (first < last)
+      product(op, part, first, last, first_row, last_row, thread, after(op, offset + last, thread));
     offset += n_tiles;
-    if (first < last) product(op, part, first, last, first_row, last_row, thread);
   }
 }
 
+// Tile t of the instruction, counted as in tiles(); of two that are gated, that of gate.
+const uint8_t* Forward::tile(const Instruction& op, int t) const {
+  for (const Part& part : op.parts) {
+    const Packed& w = network_.matrices[part.matrix];
+    if (t < w.n_tiles) return w.tile(t);
+    t -= w.n_tiles;
+  }
+  return nullptr;
+}
+
+// The weights that the thread most likely reads when it has computed the tiles before t: its own that are
+// left, and then its own of the next linear instruction.
+const uint8_t* Forward::after(const Instruction& op, int t, int thread) const {
+  int first, last;
+  range(op.n_tiles, thread, &first, &last);
+  if (t >= first && t < last) return tile(op, t);
+  const Instruction& next = network_.instructions[op.next_linear];
+  range(next.n_tiles, thread, &first, &last);
+  return tile(next, first);
+}
+
 void Forward::product(const Instruction& op, const Part& part, int tile0, int tile1, int first_row,
-                      int last_row, int thread) {
+                      int last_row, int thread, const uint8_t* then) {
   const Packed& w = network_.matrices[part.matrix];
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
   const Rows out = rows(part.out);
-  KvAhead* kv = last_row - first_row > Acts::kBlock ? kv_ahead(op, thread) : nullptr;
-  Fetch fetch;
-  if (kv) fetch = {[](void* from, size_t bytes) { return static_cast<KvAhead*>(from)->take(bytes); }, kv};
+  Fetch fetch = {w.tile(tile1), then};
+  if (KvAhead* kv = kv_ahead(op, thread)) {
+    fetch.take = [](void* from, size_t bytes) { return static_cast<KvAhead*>(from)->take(bytes); };
+    fetch.from = kv;
+  }
   if (w.quantized())
     kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(first_row, last_row),
                         {out.row(first_row), out.stride}, bias, part.accumulate,
@@ -94,11 +113,13 @@ void Forward::gate_columns(const Instruction& op, int begin, int end, int first_
     kernels_.gated(gate.row(row) + first, up.row(row) + first, out.row(row) + first, n, op.gate);
 }
 
-// K and V that the thread will attend to next, or null where all is asked for. What few rows ask for comes to
-// the second-level cache at once and had better fit it; what many do goes through it to the third.
+// K and V that the thread will attend to next, or null where all is asked for or where so few rows are
+// computed that memory has no time for more than weights. What not many rows ask for comes to the
+// second-level cache at once and had better fit it; what many do goes through it to the third.
 KvAhead* Forward::kv_ahead(const Instruction& op, int thread) {
-  constexpr size_t kMostOfFew = 256 * 1024, kMostOfMany = 4 * 1024 * 1024;
-  if (op.next_attention == kNone) return nullptr;
+  constexpr int kTooFew = Acts::kBlock / 2;
+  constexpr size_t kMostOfFew = 512 * 1024, kMostOfMany = 4 * 1024 * 1024;
+  if (op.next_attention == kNone || row_count(op) <= kTooFew) return nullptr;
   KvAhead& kv = kv_ahead_[thread];
   kv.look_at(network_.instructions[op.next_attention], deal(op.next_attention), kv_, thread,
              plan_->n_rows <= Acts::kBlock ? kMostOfFew : kMostOfMany);

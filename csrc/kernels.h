@@ -62,7 +62,11 @@ inline int first_segment(const AttentionShape& shape, int position) {
 
 // Where memory lies that is read later, for a product to ask for while it computes.
 struct Fetch {
-  // Some `bytes` in a row that were not taken before; null where there are none, or no function.
+  // Weights are read in a row up to `end`, and then from `then` on.
+  const uint8_t *end = nullptr, *then = nullptr;
+  // Of what is no weights some `bytes` in a row that were not taken before; null where none are left, or no
+  // function. While weights come from memory, too, so many bytes with every group.
+  static constexpr int kBeside = 128;
   const uint8_t* (*take)(void* from, size_t bytes) = nullptr;
   void* from = nullptr;
 };
@@ -71,8 +75,7 @@ struct Kernels {
   const char* name;
 
   // out[r][16 t ..] (+)= x[r] . w[tile t] + bias for tiles [tile0, tile1) and all rows of x, or [row0, row1).
-  // scratch: kGemmScratch floats, on a line of the cache. fetch: asked for by all but the first eight rows,
-  // for these ask for weights.
+  // scratch: kGemmScratch floats, on a line of the cache.
   void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                      bool accumulate, float* scratch, const Fetch& fetch);
   void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,

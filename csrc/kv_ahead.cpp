@@ -24,15 +24,6 @@ const uint8_t* KvAhead::take(size_t bytes) {
   return taken;
 }
 
-void KvAhead::bite() {
-  constexpr int kLines = 48;
-  for (int line = 0; line < kLines; ++line) {
-    const uint8_t* at = take(64);
-    if (!at) return;
-    __builtin_prefetch(at, 0, 2);
-  }
-}
-
 // All heads of a layer lie in a row on a page, K before V. Items read one head each, and several may read the
 // same pages: what the item before them has read is not told of again.
 bool KvAhead::turn_page() {

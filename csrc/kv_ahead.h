@@ -23,8 +23,6 @@ class alignas(64) KvAhead {
   bool any_left() const { return at_ < to_ || (left_ > 0 && (token_ < end_ || item_ < last_)); }
   // Some of it in a row, about `bytes`; null when nothing is left.
   const uint8_t* take(size_t bytes);
-  // Asks for the next few lines.
-  void bite();
 
  private:
   bool turn_page();

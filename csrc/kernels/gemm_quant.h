@@ -101,12 +101,14 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-// One tile by NR rows; what lies at `next`, a tile's bytes of it, is asked for meanwhile. Where it lies among
-// other code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
+// One tile by NR rows. What lies at `next`, a tile's bytes of it, and what lies at `beside`, Fetch::kBeside
+// for every group unless it is null, is asked for meanwhile. Where it lies among other code decides how well
+// compilers do: see UNSPOOL_TILES in the simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
                                      const ActGroup* x, const float* units, Rows out, int row, int t,
-                                     const float* bias, bool accumulate, const uint8_t* next) {
+                                     const float* bias, bool accumulate, const uint8_t* next,
+                                     const uint8_t* beside) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
@@ -118,10 +120,16 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   const size_t ahead = w.tile_bytes / n_groups;
   constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
   if constexpr (kByHand)
-    add_eight_rows(std::bool_constant<SHIFTS>(), tile, n_groups, scales, next, ahead, x, zero_bits, acc);
+    add_eight_rows(std::bool_constant<SHIFTS>(), tile, n_groups, scales, next, ahead, beside, x, zero_bits,
+                   acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR, next += ahead) {
 #pragma GCC unroll 9
     for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+    if (beside) {
+#pragma GCC unroll 2
+      for (int at = 0; at < Fetch::kBeside; at += 64) __builtin_prefetch(beside + at, 0, 2);
+      beside += Fetch::kBeside;
+    }
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR], dots0[NR];
 #pragma GCC unroll 2
@@ -174,6 +182,9 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
 // Tiles in blocks that stay in the second-level cache while all rows pass over them.
 constexpr size_t kBlockBytes = 256 * 1024;
 
+// Weights are asked for two tiles ahead, or one where that is far enough.
+constexpr size_t kFarEnough = 16 * 1024;
+
 // Of so many rows on, the scales of two-level kinds are computed once for all.
 constexpr int kManyRows = 2 * Acts::kBlock;
 
@@ -187,6 +198,9 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
   int block = (int)(kBlockBytes / w.tile_bytes);
   if (ready && block > kGemmScratch / n_floats) block = kGemmScratch / n_floats;
   if (block < 1) block = 1;
+  const size_t lead = w.tile_bytes * (w.tile_bytes < kFarEnough ? 2 : 1);
+  const size_t n_beside = (size_t)Fetch::kBeside * (w.k_padded / kGroup);
+  const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };
   for (int first = tile0; first < tile1; first += block) {
     const int last = first + block < tile1 ? first + block : tile1;
     if (ready)
@@ -203,19 +217,24 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       const ActGroup* group = x.row(row, &rows);
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
-        const uint8_t* next = row > 0 && fetch.take ? fetch.take(fetch.from, w.tile_bytes) : nullptr;
-        // The tile after the next: the hardware prefetcher stops at a page's end.
-        if (!next) next = tile + 2 * w.tile_bytes;
+        // The first rows read weights from memory, and those after them from the cache.
+        const uint8_t *next = row > 0 ? take(w.tile_bytes) : tile + lead, *beside = nullptr;
+        if (row == 0) {
+          if (next >= fetch.end) next = fetch.then ? fetch.then + (next - fetch.end) : nullptr;
+          beside = take(n_beside);
+        }
+        if (!next) next = tile;
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
-              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate, next);
+              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate, next,
+              beside);
           continue;
         }
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                                  \
-  case NR:                                                                                                \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out, \
-                                                                   row, t, bias, accumulate, next);       \
+#define UNSPOOL_ROWS(NR)                                                                                    \
+  case NR:                                                                                                  \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out,   \
+                                                                   row, t, bias, accumulate, next, beside); \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)

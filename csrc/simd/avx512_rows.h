@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../kernels.h"
 #include "../packed.h"
 #include "avx512.h"
 
@@ -116,11 +117,12 @@ namespace UNSPOOL_ISA {
       "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
 
 // Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile.
-// Of what lies at `next`, `ahead` bytes further on with each group, five lines are asked for meanwhile.
+// Of what lies at `next`, `ahead` bytes further on with each group, five lines are asked for meanwhile, and
+// likewise of what lies at `beside` unless that is null.
 template <class Shifts, class Scales>
 static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Scales& scales,
-                                  const uint8_t* next, size_t ahead, const ActGroup* x, I zero_bits,
-                                  F sums[8]) {
+                                  const uint8_t* next, size_t ahead, const uint8_t* beside, const ActGroup* x,
+                                  I zero_bits, F sums[8]) {
   static const uint32_t kLow = 0x0f0f0f0f;
   const __mmask32 odd = 0xaaaaaaaa;
   // Not in an array: that would live in memory.
@@ -129,6 +131,11 @@ static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Sc
   for (int g = 0; g < n_groups; ++g, group += 256, x += 8, next += ahead) {
 #pragma GCC unroll 5
     for (int line = 0; line < 5; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+    if (beside) {
+#pragma GCC unroll 2
+      for (int at = 0; at < Fetch::kBeside; at += 64) __builtin_prefetch(beside + at, 0, 2);
+      beside += Fetch::kBeside;
+    }
     const F scale = scales.scale(g);
     if (Scales::kMin) {
       const F min = scales.min(g);
