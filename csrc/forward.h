@@ -61,6 +61,9 @@ class Forward {
     int n_units = 0;            // of this pass
     int ended_before = 0;       // progress_ when it may begin
 
+    // Where these are few, they stay in a cache from one unit to the next.
+    bool keeps_weights() const { return weight_bytes <= kFewWeights; }
+    static constexpr size_t kFewWeights = 8 * 1024 * 1024;
     // Units of rows begin at multiples of it: products take whole blocks of their inputs.
     int grain() const { return weight_bytes > 0 ? Acts::kBlock : 1; }
   };
@@ -75,15 +78,21 @@ class Forward {
   void walk(int thread);
   int work_on(const Stage& stage, size_t number, int thread);
   int row_work(const Stage& stage, size_t number, int thread);
-  void work_on_rows(const RowWork& work, int first, int last, int thread);
+  void work_on_rows(const RowWork& work, int first, int last, int thread, bool in_cache);
   int linear(const Stage& stage, size_t number, int thread);
-  void linear_rows(const Instruction& op, int first, int last, int thread);
+  // Rows [first, last) of a linear instruction, for which a thread computes products; whether it does so for
+  // all tiles, and whether weights lie in the cache by then.
+  struct Share {
+    int first, last, thread;
+    bool all_tiles, in_cache;
+  };
+  void linear_rows(const Instruction& op, const Share& share);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);
-  void tiles(const Instruction& op, int begin, int end, int first_row, int last_row, int thread);
-  void product(const Instruction& op, const Part& part, int tile0, int tile1, int first_row, int last_row,
-               int thread, const uint8_t* then);
+  void tiles(const Instruction& op, int begin, int end, const Share& share);
+  void product(const Instruction& op, const Part& part, int tile0, int tile1, const Share& share,
+               const uint8_t* then);
   const uint8_t* tile(const Instruction& op, int t) const;
-  const uint8_t* after(const Instruction& op, int t, int thread) const;
+  const uint8_t* after(const Instruction& op, int t, const Share& share) const;
   void gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row);
   void look_ahead(size_t index, int thread);
   KvAhead* kv_ahead(const Instruction& op, int thread);

@@ -11,6 +11,7 @@ namespace unspool {
 int Forward::linear(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   const int n_threads = pool_.size();
+  const Share share = {0, row_count(op), thread, false, false};
   int n_done = 0;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
@@ -20,7 +21,7 @@ int Forward::linear(const Stage& stage, size_t number, int thread) {
     const int least = row_count(op) > Acts::kBlock ? std::max(1, (last - first) / 8) : 1;
     int begin, end;
     while (take(counter(number, owner), last - first, least, &begin, &end)) {
-      tiles(op, first + begin, first + end, 0, row_count(op), thread);
+      tiles(op, first + begin, first + end, share);
       n_done += end - begin;
     }
   }
@@ -40,29 +41,28 @@ bool Forward::take(std::atomic<int>& next, int n, int least, int* begin, int* en
 }
 
 // All tiles for some rows. Columns of gate and up are gated while they are in the cache.
-void Forward::linear_rows(const Instruction& op, int first, int last, int thread) {
+void Forward::linear_rows(const Instruction& op, const Share& share) {
   constexpr size_t kGatedBytes = 128 * 1024;  // of the weights of gate, and as many of up
   const Packed& w = network_.matrices[op.parts[0].matrix];
   const int stride = op.gated == kNone ? op.n_tiles : std::max(1, (int)(kGatedBytes / w.tile_bytes));
-  for (int t = 0; t < op.n_tiles; t += stride)
-    tiles(op, t, std::min(t + stride, op.n_tiles), first, last, thread);
+  for (int t = 0; t < op.n_tiles; t += stride) tiles(op, t, std::min(t + stride, op.n_tiles), share);
 }
 
 // Tiles [begin, end) of the instruction for some rows, counted over all its parts, or of both where they are
 // gated.
-void Forward::tiles(const Instruction& op, int begin, int end, int first_row, int last_row, int thread) {
+void Forward::tiles(const Instruction& op, int begin, int end, const Share& share) {
   if (op.gated != kNone) {
     const Part &gate = op.parts[0], &up = op.parts[1];
-    product(op, gate, begin, end, first_row, last_row, thread, network_.matrices[up.matrix].tile(begin));
-    product(op, up, begin, end, first_row, last_row, thread, after(op, end, thread));
-    return gate_columns(op, begin, end, first_row, last_row);
+    const uint8_t* const of_up = network_.matrices[up.matrix].tile(begin);
+    product(op, gate, begin, end, share, share.in_cache ? nullptr : of_up);
+    product(op, up, begin, end, share, after(op, end, share));
+    return gate_columns(op, begin, end, share.first, share.last);
   }
   int offset = 0;  // tiles of the parts before this one
   for (const Part& part : op.parts) {
     const int n_tiles = network_.matrices[part.matrix].n_tiles;
     const int first = std::max(begin - offset, 0), last = std::min(end - offset, n_tiles);
-    if (first < last)
-      product(op, part, first, last, first_row, last_row, thread, after(op, offset + last, thread));
+    if (first < last) product(op, part, first, last, share, after(op, offset + last, share));
     offset += n_tiles;
   }
 }
@@ -77,33 +77,39 @@ const uint8_t* Forward::tile(const Instruction& op, int t) const {
   return nullptr;
 }
 
-// The weights that the thread most likely reads when it has computed the tiles before t: its own that are
-// left, and then its own of the next linear instruction.
-const uint8_t* Forward::after(const Instruction& op, int t, int thread) const {
+// The weights that the thread most likely reads from memory when it has computed the tiles before t: its own
+// that are left, and then its own of the next linear instruction. Null where they are in the cache.
+const uint8_t* Forward::after(const Instruction& op, int t, const Share& share) const {
+  if (share.in_cache) return nullptr;
+  const auto own = [&](int n_tiles, int* first, int* last) {
+    *first = 0;
+    *last = n_tiles;
+    if (!share.all_tiles) range(n_tiles, share.thread, first, last);
+  };
   int first, last;
-  range(op.n_tiles, thread, &first, &last);
+  own(op.n_tiles, &first, &last);
   if (t >= first && t < last) return tile(op, t);
   const Instruction& next = network_.instructions[op.next_linear];
-  range(next.n_tiles, thread, &first, &last);
+  own(next.n_tiles, &first, &last);
   return tile(next, first);
 }
 
-void Forward::product(const Instruction& op, const Part& part, int tile0, int tile1, int first_row,
-                      int last_row, int thread, const uint8_t* then) {
+void Forward::product(const Instruction& op, const Part& part, int tile0, int tile1, const Share& share,
+                      const uint8_t* then) {
   const Packed& w = network_.matrices[part.matrix];
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
   const Rows out = rows(part.out);
   Fetch fetch = {w.tile(tile1), then};
-  if (KvAhead* kv = kv_ahead(op, thread)) {
+  if (KvAhead* kv = kv_ahead(op, share.thread)) {
     fetch.take = [](void* from, size_t bytes) { return static_cast<KvAhead*>(from)->take(bytes); };
     fetch.from = kv;
   }
   if (w.quantized())
-    kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(first_row, last_row),
-                        {out.row(first_row), out.stride}, bias, part.accumulate,
-                        gemm_scratch_.as<float>() + (size_t)thread * kGemmScratch, fetch);
+    kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(share.first, share.last),
+                        {out.row(share.first), out.stride}, bias, part.accumulate,
+                        gemm_scratch_.as<float>() + (size_t)share.thread * kGemmScratch, fetch);
   else
-    kernels_.gemm_float(w, tile0, tile1, rows(op.x), first_row, last_row, out, bias, part.accumulate);
+    kernels_.gemm_float(w, tile0, tile1, rows(op.x), share.first, share.last, out, bias, part.accumulate);
 }
 
 void Forward::gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row) {

@@ -23,9 +23,8 @@ bool are_many(int64_t n_rows, int64_t n_threads) {
   return n_rows >= kWideRows && n_rows >= Acts::kBlock * n_threads * n_threads;
 }
 constexpr int kUneven = 32;  // the largest share may be that part larger than an even one
-// Every block passes over all weights of its stage. Where these are few, they stay in a cache from one block
-// to the next, and small blocks let more of the rows' values stay, too.
-constexpr size_t kFewWeights = 8 * 1024 * 1024;
+// Every block passes over all weights of its stage. Where these stay in a cache from one block to the next,
+// small blocks let more of the rows' values stay, too.
 constexpr int kBlockRows = 32, kLargeBlockRows = 128;
 
 int pieces(int n, int of) {
@@ -99,7 +98,7 @@ int Forward::units(const Stage& stage) const {
 int Forward::row_units(const Stage& stage, int n_rows) const {
   const int grains = pieces(n_rows, stage.grain());
   if (stage.weight_bytes == 0) return std::min(grains, pool_.size());
-  const int most = stage.weight_bytes <= kFewWeights ? kBlockRows : kLargeBlockRows;
+  const int most = stage.keeps_weights() ? kBlockRows : kLargeBlockRows;
   return pool_.size() * pieces(pieces(grains, pool_.size()), most / stage.grain());
 }
 

@@ -62,7 +62,7 @@ inline int first_segment(const AttentionShape& shape, int position) {
 
 // Where memory lies that is read later, for a product to ask for while it computes.
 struct Fetch {
-  // Weights are read in a row up to `end`, and then from `then` on.
+  // Weights are read in a row up to `end`, and then from `then` on; all lie in the cache where that is null.
   const uint8_t *end = nullptr, *then = nullptr;
   // Of what is no weights some `bytes` in a row that were not taken before; null where none are left, or no
   // function. While weights come from memory, too, so many bytes with every group.

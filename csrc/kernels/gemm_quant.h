@@ -203,6 +203,9 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
   const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };
   for (int first = tile0; first < tile1; first += block) {
     const int last = first + block < tile1 ? first + block : tile1;
+    // The first rows read the block from memory. All others together ask for the one after it.
+    const uint8_t* const following = !fetch.then ? nullptr : last < tile1 ? w.tile(last) : fetch.then;
+    const int n_more = (x.n_rows - 1) / Acts::kBlock;
     if (ready)
       for (int t = first; t < last; ++t) {
         FromTile scales(w, w.tile(t));
@@ -217,12 +220,17 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       const ActGroup* group = x.row(row, &rows);
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
-        // The first rows read weights from memory, and those after them from the cache.
-        const uint8_t *next = row > 0 ? take(w.tile_bytes) : tile + lead, *beside = nullptr;
+        const uint8_t *next = nullptr, *beside = nullptr;
         if (row == 0) {
+          next = tile + lead;
           if (next >= fetch.end) next = fetch.then ? fetch.then + (next - fetch.end) : nullptr;
-          beside = take(n_beside);
+        } else if (following && (t - first) % n_more == row / Acts::kBlock - 1) {
+          next = following + (t - first) * w.tile_bytes;
         }
+        if (next)
+          beside = take(n_beside);
+        else
+          next = take(w.tile_bytes);
         if (!next) next = tile;
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
