@@ -3,6 +3,8 @@
 
 #include "simd/avx2.h"
 
+#include "simd/halves.h"
+
 #include "kernels/table.h"
 
 const unspool::Kernels* unspool::kernels_avx2() {

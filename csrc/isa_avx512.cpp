@@ -2,6 +2,7 @@
 #define UNSPOOL_ISA_NAME "avx512"
 
 #include "simd/avx512.h"
+#include "simd/avx512_halves.h"
 #include "simd/avx512_rows.h"
 
 #include "kernels/table.h"

@@ -3,6 +3,8 @@
 
 #include "simd/portable.h"
 
+#include "simd/halves.h"
+
 #include "kernels/table.h"
 
 const unspool::Kernels* unspool::kernels_portable() {

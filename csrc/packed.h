@@ -96,14 +96,14 @@ struct Packed {
 // product costs less. One line of the cache.
 struct alignas(64) ActGroup {
   int8_t q[32];
-  int16_t times[2];  // of the unit: scale of each half, at most 2^14 where Acts::shifts
-  float scale[2];    // the same as floats
+  float scale[2];    // of each half: whole multiples of the unit
   int32_t minus[2];  // -sum of q of each half
   union {
     float wsum16[2];   // scale * sum of q of each half
-    int32_t shift[2];  // where Acts::shifts: logarithm of times
+    int32_t shift[2];  // where Acts::shifts: logarithm of scale
   };
-  float wsum32;  // of both
+  int16_t times[2];  // scale as integers, at most 2^14 where Acts::shifts
+  float wsum32;      // of both halves
 };
 static_assert(sizeof(ActGroup) == 64, "a line of the cache");
 

@@ -26,18 +26,19 @@ static inline void store_up_to(float* p, F a, int lanes) {
 // In blocks of 16 halves, so that what there is one of for each half is computed side by side.
 static void quantize(const float* x, int r, const Acts& acts) {
   const int n_halves = acts.k_padded / 16;
-  F largest = f_zero(), hidden = f_zero();
-  for (int h = 0; h < n_halves; ++h) {
-    const F a = f_load(x + 16 * h);
-    largest = f_max(largest, f_abs(a));
+  F largest = f_zero(), hidden = f_zero(), hidden_too = f_zero();  // two sums that do not wait for each other
+  for (int h = 0; h < n_halves; h += 2) {
+    const F a = f_load(x + 16 * h), b = f_load(x + 16 * h + 16);
+    largest = f_max(largest, f_max(f_abs(a), f_abs(b)));
     hidden = f_fma(a, f_zero(), hidden);  // zero, unless there is what is no finite number
+    hidden_too = f_fma(b, f_zero(), hidden_too);
   }
   // A smaller unit's inverse would be infinite. No scale is rounded up past 32767 or 16384 of them.
   constexpr float kLeast = 1e-33f;
   const float most_units = acts.shifts ? 16383.0f : 32766.0f;
   const float top = f_max_lane(largest) * (1.0f / 127.0f);
   const float unit = (top > kLeast ? top : kLeast) * (1.0f / most_units);
-  acts.units[r] = unit + f_sum(hidden);
+  acts.units[r] = unit + f_sum(f_add(hidden, hidden_too));
   const F to_units = f_set1((1.0f / 127.0f) / unit), unit_lanes = f_set1(unit);
 
   int step;
@@ -57,29 +58,11 @@ static void quantize(const float* x, int r, const Acts& acts) {
     I rounded[16];
     for (int h = 0; h < 16; ++h)
       rounded[h] = h < n ? i_round(f_mul(f_load(x + 16 * (first + h)), f_set1(inverse[h]))) : i_set1(0);
-    const I sum = i_sum_each(rounded);
+    const I sum = store_quants(rounded, groups, step, n / 2);
     const F weighted = f_mul(scale, f_from_i(sum));
-    int32_t all_times[16], sums[16], shifts[16];
-    float scales[16], wsum16[16], wsum32[16];
-    i_store(all_times, times);
-    i_store(sums, sum);
-    f_store(scales, scale);
-    i_store(shifts, f_log2(scale));
-    f_store(wsum16, weighted);
-    f_store(wsum32, f_add(weighted, f_swap(weighted)));
-    for (int h = 0; h < n; h += 2, groups += step) {
-      groups->wsum32 = wsum32[h];
-      for (int i = 0; i < 2; ++i) {
-        i_store_i8(groups->q + 16 * i, rounded[h + i]);
-        groups->times[i] = (int16_t)all_times[h + i];
-        groups->scale[i] = scales[h + i];
-        groups->minus[i] = (int32_t)(0u - (uint32_t)sums[h + i]);
-        if (acts.shifts)
-          groups->shift[i] = shifts[h + i];
-        else
-          groups->wsum16[i] = wsum16[h + i];
-      }
-    }
+    store_halves(scale, i_sub(i_set1(0), sum), acts.shifts ? f_log2(scale) : i_bits(weighted), times,
+                 f_add(weighted, f_swap(weighted)), groups, step, n / 2);
+    groups += step * (n / 2);
   }
 }
 

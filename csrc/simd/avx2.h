@@ -159,6 +159,12 @@ static inline I i_round(F a) {
 static inline I i_add(I a, I b) {
   return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
 }
+static inline I i_sub(I a, I b) {
+  return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+static inline I i_bits(F a) {
+  return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)};
+}
 static inline I i_shift_left(I a, I bits) {
   return {_mm256_sllv_epi32(a.lo, bits.lo), _mm256_sllv_epi32(a.hi, bits.hi)};
 }

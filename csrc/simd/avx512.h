@@ -137,21 +137,17 @@ static inline I i_round(F a) {
 static inline I i_add(I a, I b) {
   return _mm512_add_epi32(a, b);
 }
+static inline I i_sub(I a, I b) {
+  return _mm512_sub_epi32(a, b);
+}
+static inline I i_bits(F a) {
+  return _mm512_castps_si512(a);
+}
 static inline I i_shift_left(I a, I bits) {
   return _mm512_sllv_epi32(a, bits);
 }
 static inline void i_store(int32_t* p, I a) {
   _mm512_storeu_si512(p, a);
-}
-static inline void i_store_i8(int8_t* p, I a) {
-  _mm_storeu_si128((__m128i*)p, _mm512_cvtepi32_epi8(a));
-}
-static inline I i_sum_each(const I v[16]) {
-  F bits[16];
-  for (int i = 0; i < 16; ++i) bits[i] = _mm512_castsi512_ps(v[i]);
-  return _mm512_castps_si512(fold_each(bits, [](F a, F b) {
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
-  }));
 }
 // The least power of two that is not below a, for positive normal a, and its logarithm.
 static inline F f_up_to_pow2(F a) {

@@ -140,6 +140,12 @@ static inline I i_round(F a) {
 static inline I i_add(I a, I b) {
   return a + b;
 }
+static inline I i_sub(I a, I b) {
+  return (I)((W)a - (W)b);
+}
+static inline I i_bits(F a) {
+  return (I)a;
+}
 static inline I i_shift_left(I a, I bits) {
   return (I)((W)a << (W)bits);
 }
