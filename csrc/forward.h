@@ -61,9 +61,9 @@ class Forward {
     int n_units = 0;            // of this pass
     int ended_before = 0;       // progress_ when it may begin
 
-    // Where these are few, they stay in a cache from one unit to the next.
-    bool keeps_weights() const { return weight_bytes <= kFewWeights; }
     static constexpr size_t kFewWeights = 8 * 1024 * 1024;
+    // So few stay in a cache from one unit of rows to the next.
+    bool keeps_weights() const { return weight_bytes <= kFewWeights; }
     // Units of rows begin at multiples of it: products take whole blocks of their inputs.
     int grain() const { return weight_bytes > 0 ? Acts::kBlock : 1; }
   };
@@ -80,11 +80,12 @@ class Forward {
   int row_work(const Stage& stage, size_t number, int thread);
   void work_on_rows(const RowWork& work, int first, int last, int thread, bool in_cache);
   int linear(const Stage& stage, size_t number, int thread);
-  // Rows [first, last) of a linear instruction, for which a thread computes products; whether it does so for
-  // all tiles, and whether weights lie in the cache by then.
+  // What a thread computes of a linear instruction.
   struct Share {
-    int first, last, thread;
-    bool all_tiles, in_cache;
+    int first, last;  // rows
+    int thread;
+    bool all_tiles;  // for them; otherwise its range, and what is left of others'
+    bool in_cache;   // the weights
   };
   void linear_rows(const Instruction& op, const Share& share);
   static bool take(std::atomic<int>& next, int n, int least, int* begin, int* end);

@@ -21,7 +21,7 @@ void Forward::store_rows(const Instruction& op, int first, int last) {
   }
 }
 
-// First the thread's own items, whose K and V it has fetched, then what is left of the others'.
+// First the thread's own items, whose K and V it may have asked for, then what is left of the others'.
 int Forward::attend(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   const Deal& deal = this->deal(stage.index);

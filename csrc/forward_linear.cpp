@@ -11,7 +11,7 @@ namespace unspool {
 int Forward::linear(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   const int n_threads = pool_.size();
-  const Share share = {0, row_count(op), thread, false, false};
+  const Share share = {0, row_count(op), thread, /*all_tiles=*/false, /*in_cache=*/false};
   int n_done = 0;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
@@ -53,8 +53,7 @@ void Forward::linear_rows(const Instruction& op, const Share& share) {
 void Forward::tiles(const Instruction& op, int begin, int end, const Share& share) {
   if (op.gated != kNone) {
     const Part &gate = op.parts[0], &up = op.parts[1];
-    const uint8_t* const of_up = network_.matrices[up.matrix].tile(begin);
-    product(op, gate, begin, end, share, share.in_cache ? nullptr : of_up);
+    product(op, gate, begin, end, share, network_.matrices[up.matrix].tile(begin));
     product(op, up, begin, end, share, after(op, end, share));
     return gate_columns(op, begin, end, share.first, share.last);
   }
@@ -69,28 +68,24 @@ void Forward::tiles(const Instruction& op, int begin, int end, const Share& shar
 
 // Tile t of the instruction, counted as in tiles(); of two that are gated, that of gate.
 const uint8_t* Forward::tile(const Instruction& op, int t) const {
-  for (const Part& part : op.parts) {
-    const Packed& w = network_.matrices[part.matrix];
-    if (t < w.n_tiles) return w.tile(t);
-    t -= w.n_tiles;
-  }
-  return nullptr;
+  size_t part = 0;
+  for (int n; t >= (n = network_.matrices[op.parts[part].matrix].n_tiles); ++part) t -= n;
+  return network_.matrices[op.parts[part].matrix].tile(t);
 }
 
-// The weights that the thread most likely reads from memory when it has computed the tiles before t: its own
-// that are left, and then its own of the next linear instruction. Null where they are in the cache.
+// The weights that the thread probably reads after the tiles before t: its own that are left, and then its
+// own of the next linear instruction. (With another unit of rows left, it goes back to the stage's first.)
 const uint8_t* Forward::after(const Instruction& op, int t, const Share& share) const {
-  if (share.in_cache) return nullptr;
-  const auto own = [&](int n_tiles, int* first, int* last) {
+  const auto own = [&](const Instruction& of, int* first, int* last) {
     *first = 0;
-    *last = n_tiles;
-    if (!share.all_tiles) range(n_tiles, share.thread, first, last);
+    *last = of.n_tiles;
+    if (!share.all_tiles || of.selected) range(of.n_tiles, share.thread, first, last);
   };
   int first, last;
-  own(op.n_tiles, &first, &last);
+  own(op, &first, &last);
   if (t >= first && t < last) return tile(op, t);
   const Instruction& next = network_.instructions[op.next_linear];
-  own(next.n_tiles, &first, &last);
+  own(next, &first, &last);
   return tile(next, first);
 }
 
@@ -99,17 +94,17 @@ void Forward::product(const Instruction& op, const Part& part, int tile0, int ti
   const Packed& w = network_.matrices[part.matrix];
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
   const Rows out = rows(part.out);
-  Fetch fetch = {w.tile(tile1), then};
+  if (!w.quantized())
+    return kernels_.gemm_float(w, tile0, tile1, rows(op.x), share.first, share.last, out, bias,
+                               part.accumulate);
+  Fetch fetch = {w.tile(tile1), share.in_cache ? nullptr : then};
   if (KvAhead* kv = kv_ahead(op, share.thread)) {
     fetch.take = [](void* from, size_t bytes) { return static_cast<KvAhead*>(from)->take(bytes); };
     fetch.from = kv;
   }
-  if (w.quantized())
-    kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(share.first, share.last),
-                        {out.row(share.first), out.stride}, bias, part.accumulate,
-                        gemm_scratch_.as<float>() + (size_t)share.thread * kGemmScratch, fetch);
-  else
-    kernels_.gemm_float(w, tile0, tile1, rows(op.x), share.first, share.last, out, bias, part.accumulate);
+  kernels_.gemm_quant(w, tile0, tile1, acts(op.x, op).rows(share.first, share.last),
+                      {out.row(share.first), out.stride}, bias, part.accumulate,
+                      gemm_scratch_.as<float>() + (size_t)share.thread * kGemmScratch, fetch);
 }
 
 void Forward::gate_columns(const Instruction& op, int begin, int end, int first_row, int last_row) {
@@ -119,9 +114,9 @@ void Forward::gate_columns(const Instruction& op, int begin, int end, int first_
     kernels_.gated(gate.row(row) + first, up.row(row) + first, out.row(row) + first, n, op.gate);
 }
 
-// K and V that the thread will attend to next, or null where all is asked for or where so few rows are
-// computed that memory has no time for more than weights. What not many rows ask for comes to the
-// second-level cache at once and had better fit it; what many do goes through it to the third.
+// K and V that the thread will attend to next; null where all is asked for, or where rows are so few that
+// memory is busy with weights all the time. Up to eight rows want it in the second-level cache, so it has to
+// fit there; what more rows ask for may go on to the third.
 KvAhead* Forward::kv_ahead(const Instruction& op, int thread) {
   constexpr int kTooFew = Acts::kBlock / 2;
   constexpr size_t kMostOfFew = 512 * 1024, kMostOfMany = 4 * 1024 * 1024;

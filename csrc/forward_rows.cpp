@@ -11,7 +11,6 @@ namespace unspool {
 
 // Every thread takes rows of its own to begin with, and then those that others have not begun.
 int Forward::row_work(const Stage& stage, size_t number, int thread) {
-  const bool in_cache = stage.keeps_weights() && stage.n_units > pool_.size();  // for most of the units
   int n_done = 0;
   for (int i = 0; i < pool_.size(); ++i) {
     const int owner = (thread + i) % pool_.size();
@@ -24,6 +23,7 @@ int Forward::row_work(const Stage& stage, size_t number, int thread) {
       int first, last;
       rows_of(stage, unit, &first, &last);
       if (number == 0) fill_rope_tables(first, last);
+      const bool in_cache = stage.keeps_weights() && n_done > 0;
       for (const RowWork& work : stage.work) {
         work_on_rows(work, first, last, thread, in_cache);
         laps_[thread].ended(work.index);
@@ -38,7 +38,7 @@ void Forward::work_on_rows(const RowWork& work, int first, int last, int thread,
   const Instruction& op = network_.instructions[work.index];
   if (work.part == RowPart::kStore) return store_rows(op, first, last);
   if (work.part == RowPart::kMerge) return merge_rows(op, deal(work.index), first, last);
-  if (op.kind == OpKind::kLinear) return linear_rows(op, {first, last, thread, true, in_cache});
+  if (op.kind == OpKind::kLinear) return linear_rows(op, {first, last, thread, /*all_tiles=*/true, in_cache});
   if (op.kind == OpKind::kSelect) return select(op, first, last);
   for (int row = first; row < last; ++row) row_op(op, row);
 }

@@ -62,14 +62,22 @@ inline int first_segment(const AttentionShape& shape, int position) {
 
 // Where memory lies that is read later, for a product to ask for while it computes.
 struct Fetch {
-  // Weights are read in a row up to `end`, and then from `then` on; all lie in the cache where that is null.
+  // Weights: read in a row up to `end`, and then from `then` on; null where they lie in the cache.
   const uint8_t *end = nullptr, *then = nullptr;
-  // Of what is no weights some `bytes` in a row that were not taken before; null where none are left, or no
-  // function. While weights come from memory, too, so many bytes with every group.
-  static constexpr int kBeside = 128;
+  // Anything else: gives some `bytes` in a row that it did not give before, or null when none are left. No
+  // function: none.
   const uint8_t* (*take)(void* from, size_t bytes) = nullptr;
   void* from = nullptr;
+  // Of it, with every group of weights where these come from memory, too.
+  static constexpr int kBesideBytes = 128;
 };
+
+// Asks for some lines of the cache.
+template <int LINES>
+inline void ask_for(const uint8_t* at) {
+#pragma GCC unroll 9
+  for (int line = 0; line < LINES; ++line) __builtin_prefetch(at + 64 * line, 0, 2);
+}
 
 struct Kernels {
   const char* name;

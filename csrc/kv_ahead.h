@@ -1,5 +1,5 @@
-// What a thread will read of K and V in the attention to come, brought nearer while it computes products,
-// which leave memory idle.
+// What a thread will read of K and V in the attention to come, asked for bit by bit while it computes
+// products of so many rows that memory has time left.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

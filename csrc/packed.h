@@ -106,6 +106,11 @@ struct alignas(64) ActGroup {
   float wsum32;      // of both halves
 };
 static_assert(sizeof(ActGroup) == 64, "a line of the cache");
+// simd/avx512_halves.h stores what follows the quants sixteen bytes at a time.
+static_assert(offsetof(ActGroup, scale) == 32 && offsetof(ActGroup, minus) == 40 &&
+                  offsetof(ActGroup, shift) == 48 && offsetof(ActGroup, times) == 56 &&
+                  offsetof(ActGroup, wsum32) == 60,
+              "in this order");
 
 // Activations of a linear layer: blocks of 8 rows, each [group][rows of the block], the last one narrower
 // where rows are missing. So a kernel of up to 8 rows finds all by constant offsets from one pointer.

@@ -101,9 +101,9 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-// One tile by NR rows. What lies at `next`, a tile's bytes of it, and what lies at `beside`, Fetch::kBeside
-// for every group unless it is null, is asked for meanwhile. Where it lies among other code decides how well
-// compilers do: see UNSPOOL_TILES in the simd headers.
+// One tile by NR rows. What lies at `next`, a tile's bytes of it, and unless that is null what lies at
+// `beside`, Fetch::kBesideBytes for every group, is asked for meanwhile. Where this function lies among other
+// code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
                                      const ActGroup* x, const float* units, Rows out, int row, int t,
@@ -123,12 +123,10 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
     add_eight_rows(std::bool_constant<SHIFTS>(), tile, n_groups, scales, next, ahead, beside, x, zero_bits,
                    acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR, next += ahead) {
-#pragma GCC unroll 9
-    for (int line = 0; line < kLines + 1; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+    ask_for<kLines + 1>(next);
     if (beside) {
-#pragma GCC unroll 2
-      for (int at = 0; at < Fetch::kBeside; at += 64) __builtin_prefetch(beside + at, 0, 2);
-      beside += Fetch::kBeside;
+      ask_for<Fetch::kBesideBytes / 64>(beside);
+      beside += Fetch::kBesideBytes;
     }
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR], dots0[NR];
@@ -179,11 +177,12 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   }
 }
 
-// Tiles in blocks that stay in the second-level cache while all rows pass over them.
+// Tiles in blocks that all rows pass over. Two, this one and the next, stay in the second-level cache.
 constexpr size_t kBlockBytes = 256 * 1024;
 
-// Weights are asked for two tiles ahead, or one where that is far enough.
-constexpr size_t kFarEnough = 16 * 1024;
+// Weights are asked for two tiles ahead, because the hardware prefetcher stops at a page's end, or one where
+// that is so far.
+constexpr size_t kFarBytes = 16 * 1024;
 
 // Of so many rows on, the scales of two-level kinds are computed once for all.
 constexpr int kManyRows = 2 * Acts::kBlock;
@@ -198,14 +197,15 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
   int block = (int)(kBlockBytes / w.tile_bytes);
   if (ready && block > kGemmScratch / n_floats) block = kGemmScratch / n_floats;
   if (block < 1) block = 1;
-  const size_t lead = w.tile_bytes * (w.tile_bytes < kFarEnough ? 2 : 1);
-  const size_t n_beside = (size_t)Fetch::kBeside * (w.k_padded / kGroup);
+  const size_t lead_bytes = w.tile_bytes * (w.tile_bytes < kFarBytes ? 2 : 1);
+  const size_t beside_bytes = (size_t)Fetch::kBesideBytes * (w.k_padded / kGroup);
+  const int n_more = (x.n_rows - 1) / Acts::kBlock;  // blocks of rows after the first
   const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };
   for (int first = tile0; first < tile1; first += block) {
     const int last = first + block < tile1 ? first + block : tile1;
-    // The first rows read the block from memory. All others together ask for the one after it.
+    // The first eight rows ask for weights as they read them; all others together ask for the block after
+    // this.
     const uint8_t* const following = !fetch.then ? nullptr : last < tile1 ? w.tile(last) : fetch.then;
-    const int n_more = (x.n_rows - 1) / Acts::kBlock;
     if (ready)
       for (int t = first; t < last; ++t) {
         FromTile scales(w, w.tile(t));
@@ -222,16 +222,17 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
         const uint8_t* tile = w.tile(t);
         const uint8_t *next = nullptr, *beside = nullptr;
         if (row == 0) {
-          next = tile + lead;
+          next = tile + lead_bytes;
           if (next >= fetch.end) next = fetch.then ? fetch.then + (next - fetch.end) : nullptr;
         } else if (following && (t - first) % n_more == row / Acts::kBlock - 1) {
           next = following + (t - first) * w.tile_bytes;
         }
+        // K and V come beside weights, or in their place.
         if (next)
-          beside = take(n_beside);
+          beside = take(beside_bytes);
         else
           next = take(w.tile_bytes);
-        if (!next) next = tile;
+        if (!next) next = tile;  // which is here: cheaper than not to ask
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
               w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate, next,

@@ -1,4 +1,5 @@
-// Sixteen-lane vectors on AVX-512 (F, BW, DQ, VL, VNNI). The three simd headers define the same names.
+// Sixteen-lane vectors on AVX-512 (F, BW, DQ, VL, VNNI). The three simd headers, each with
+// its store_quants and store_halves (halves.h, avx512_halves.h), offer kernels the same names.
 #pragma once
 #include <immintrin.h>
 #include <stdint.h>
@@ -99,23 +100,19 @@ static inline float f_max_lane(F a) {
 static inline F f_swap(F a) {
   return _mm512_permute_ps(a, 0xb1);
 }
-// Sixteen vectors folded at once, by FOLD of two vectors: lane i of the result is v[i] folded to one lane.
-template <class FOLD>
-static inline F fold_each(const F v[16], FOLD fold) {
+// Lane i of the result is the largest lane of v[i].
+static inline F f_max_each(const F v[16]) {
   F pairs[8], quads[4];
   for (int i = 0; i < 8; ++i)
-    pairs[i] = fold(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
+    pairs[i] = f_max(_mm512_unpacklo_ps(v[2 * i], v[2 * i + 1]), _mm512_unpackhi_ps(v[2 * i], v[2 * i + 1]));
   for (int i = 0; i < 4; ++i) {
     const __m512d a = _mm512_castps_pd(pairs[2 * i]), b = _mm512_castps_pd(pairs[2 * i + 1]);
-    quads[i] = fold(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    quads[i] = f_max(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
   }
-  const auto join = [fold](F a, F b) {
-    return fold(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  const auto join = [](F a, F b) {
+    return f_max(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
   };
   return join(join(quads[0], quads[1]), join(quads[2], quads[3]));
-}
-static inline F f_max_each(const F v[16]) {
-  return fold_each(v, [](F a, F b) { return _mm512_max_ps(a, b); });
 }
 
 // Lanes in [first, last) keep a, the others become fill.
@@ -145,9 +142,6 @@ static inline I i_bits(F a) {
 }
 static inline I i_shift_left(I a, I bits) {
   return _mm512_sllv_epi32(a, bits);
-}
-static inline void i_store(int32_t* p, I a) {
-  _mm512_storeu_si512(p, a);
 }
 // The least power of two that is not below a, for positive normal a, and its logarithm.
 static inline F f_up_to_pow2(F a) {

@@ -117,8 +117,8 @@ namespace UNSPOOL_ISA {
       "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
 
 // Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile.
-// Of what lies at `next`, `ahead` bytes further on with each group, five lines are asked for meanwhile, and
-// likewise of what lies at `beside` unless that is null.
+// Meanwhile it asks for five lines at `next`, which moves on by `ahead` bytes with each group, and, unless
+// that is null, for what lies at `beside`.
 template <class Shifts, class Scales>
 static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Scales& scales,
                                   const uint8_t* next, size_t ahead, const uint8_t* beside, const ActGroup* x,
@@ -129,12 +129,10 @@ static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Sc
   F a0 = sums[0], a1 = sums[1], a2 = sums[2], a3 = sums[3], a4 = sums[4], a5 = sums[5], a6 = sums[6],
     a7 = sums[7];
   for (int g = 0; g < n_groups; ++g, group += 256, x += 8, next += ahead) {
-#pragma GCC unroll 5
-    for (int line = 0; line < 5; ++line) __builtin_prefetch(next + 64 * line, 0, 2);
+    ask_for<5>(next);
     if (beside) {
-#pragma GCC unroll 2
-      for (int at = 0; at < Fetch::kBeside; at += 64) __builtin_prefetch(beside + at, 0, 2);
-      beside += Fetch::kBeside;
+      ask_for<Fetch::kBesideBytes / 64>(beside);
+      beside += Fetch::kBesideBytes;
     }
     const F scale = scales.scale(g);
     if (Scales::kMin) {

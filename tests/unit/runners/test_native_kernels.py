@@ -58,6 +58,14 @@ PRODUCTS = [(e, False) for e in Encoding] + [(e, True) for e in SHIFTED]
 PRODUCT_IDS = [e.label + " shifted" * shifts for e, shifts in PRODUCTS]
 
 
+# The quantizer takes 256 inputs at a time: widths of whole such blocks, and with one and three groups left.
+WIDTHS = (512, 544, 96)
+
+
+def with_widths(products: list[tuple[Encoding, bool]]) -> list[tuple[Encoding, bool, int]]:
+    return [(e, shifts, k) for e, shifts in products for k in WIDTHS if k % e.block_values == 0]
+
+
 def quantize_rows(x: np.ndarray, group: int, shifts: bool = False) -> np.ndarray:
     """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
     rows, k = x.shape
@@ -84,12 +92,14 @@ def test_packing_keeps_every_value(encoding: Encoding, n: int) -> None:
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-@pytest.mark.parametrize(("encoding", "shifts"), PRODUCTS, ids=PRODUCT_IDS)
-def test_the_product_equals_its_twin_in_float64(encoding: Encoding, shifts: bool, isa: str) -> None:
-    tensor = random_tensor(encoding, 40, 512, seed=3)
+@pytest.mark.parametrize(("encoding", "shifts", "width"), with_widths(PRODUCTS))
+def test_the_product_equals_its_twin_in_float64(
+    encoding: Encoding, shifts: bool, width: int, isa: str
+) -> None:
+    tensor = random_tensor(encoding, 40, width, seed=3)
     engine = _native.Engine(1, isa)
-    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, 512)
-    x = np.random.default_rng(5).standard_normal((11, 512)).astype(np.float32)
+    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, width)
+    x = np.random.default_rng(5).standard_normal((11, width)).astype(np.float32)
     group = 32 if encoding in WHOLE_GROUPS else 16
     seen = quantize_rows(x, group, shifts) if encoding in QUANTIZED else x.astype(np.float64)
     expected = seen @ dequantize(tensor).astype(np.float64).T
@@ -131,15 +141,15 @@ def test_many_rows_give_the_same_bits_where_scales_fill_their_scratch(
             assert alone.tobytes() == together[row : row + 1].tobytes()
 
 
-@pytest.mark.parametrize(("encoding", "shifts"), PRODUCTS, ids=PRODUCT_IDS)
-def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding, shifts: bool) -> None:
+@pytest.mark.parametrize(("encoding", "shifts", "width"), with_widths(PRODUCTS))
+def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding, shifts: bool, width: int) -> None:
     wide = [isa for isa in instruction_sets() if isa != "portable"]
-    tensor = random_tensor(encoding, 48, 512, seed=11)
-    x = np.random.default_rng(13).standard_normal((21, 512)).astype(np.float32)
+    tensor = random_tensor(encoding, 48, width, seed=11)
+    x = np.random.default_rng(13).standard_normal((21, width)).astype(np.float32)
     results = []
     for isa in wide:
         engine = _native.Engine(1, isa)
-        matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 48, 512)
+        matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 48, width)
         results.append(engine.product(matrix, x, shifts))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
 
