@@ -3,6 +3,7 @@
 
 #include "simd/avx2.h"
 
+// After what it uses.
 #include "simd/halves.h"
 
 #include "kernels/table.h"

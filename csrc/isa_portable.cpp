@@ -3,6 +3,7 @@
 
 #include "simd/portable.h"
 
+// After what it uses.
 #include "simd/halves.h"
 
 #include "kernels/table.h"
