@@ -6,14 +6,6 @@
 
 namespace unspool {
 
-KvStore::KvStore(int n_pages, int page_size, int n_layers, int n_kv_heads, int head_dim)
-    : n_pages(n_pages), page_size(page_size), n_layers(n_layers), n_kv_heads(n_kv_heads), head_dim(head_dim) {
-  head_padded = (head_dim + 15) / 16 * 16;
-  head_values = (size_t)head_padded * page_size;
-  page_values = head_values * 2 * n_layers * n_kv_heads;
-  memory = Memory(page_values * n_pages * sizeof(uint16_t));
-}
-
 Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvStore& kv)
     : network_(network),
       kernels_(kernels),

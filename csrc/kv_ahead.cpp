@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "forward.h"
-
 namespace unspool {
 
 void KvAhead::look_at(const Instruction& op, const Deal& deal, const KvStore& kv, int thread, size_t most) {

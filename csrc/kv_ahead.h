@@ -5,11 +5,10 @@
 #include <stdint.h>
 
 #include "deal.h"
+#include "kv_store.h"
 #include "network.h"
 
 namespace unspool {
-
-struct KvStore;
 
 class alignas(64) KvAhead {
  public:

@@ -82,7 +82,7 @@ class Engine:
         """The fused pass on the threads of the forward pass, which takes turns with it."""
     def copy_page(self, source: int, target: int) -> None: ...
     def read_page(self, page: int) -> npt.NDArray[np.uint16]:
-        """The bits of a page's float16 values, as KvStore in csrc/forward.h lays them out."""
+        """The bits of a page's float16 values, as KvStore in csrc/kv_store.h lays them out."""
     def write_page(self, page: int, values: npt.NDArray[np.uint16]) -> None:
         """What `read_page` gives, put back; ValueError for another page size or a page out of range."""
     def note_times(self, on: bool) -> None:

@@ -1,6 +1,6 @@
 """A page of the native core, token by token and back: numbers change their places and nothing else.
 
-In the core (KvStore in csrc/forward.h) a page is (L, 2, K) blocks of D' * S float16 values, D' being D
+In the core (KvStore in csrc/kv_store.h) a page is (L, 2, K) blocks of D' * S float16 values, D' being D
 rounded up to 16: keys by dimension (D', S), values by token (S, D'). Outside it is (S, L, 2, K, D).
 """
 
