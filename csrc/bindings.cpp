@@ -7,19 +7,22 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+#include <string.h>
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 
+#include "bindings_arrays.h"
 #include "bindings_sampling.h"
 #include "bindings_strings.h"
 #include "builder.h"
 #include "forward.h"
+#include "kv_store.h"
 #include "limits.h"
+#include "matrix_probe.h"
+#include "pool_helpers.h"
 #include "reused.h"
 #include "sampling/sampler.h"
 
@@ -28,31 +31,15 @@ using namespace unspool;
 
 namespace {
 
-template <typename T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using PageValues = nb::ndarray<const uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-nb::ndarray<nb::numpy, float> new_array(size_t rows, size_t columns, float** data) {
-  *data = new float[rows * columns + 1];
-  nb::capsule owner(*data, [](void* p) noexcept { delete[] static_cast<float*>(p); });
-  return nb::ndarray<nb::numpy, float>(*data, {rows, columns}, owner);
-}
-
-// The same in memory that is used again.
-nb::ndarray<nb::numpy, float> reused_array(const std::shared_ptr<Reused>& home, size_t rows, size_t columns,
-                                           float** data) {
+// An array of rows in memory that is used again.
+NewArray<float> reused_array(const std::shared_ptr<Reused>& home, size_t rows, size_t columns, float** data) {
   auto memory = std::make_unique<std::shared_ptr<void>>(Reused::take(home, rows * columns * sizeof(float)));
   *data = static_cast<float*>(memory->get());
   nb::capsule owner(memory.get(), [](void* p) noexcept { delete static_cast<std::shared_ptr<void>*>(p); });
   memory.release();
-  return nb::ndarray<nb::numpy, float>(*data, {rows, columns}, owner);
-}
-
-const Kernels& kernels_named(const std::string& isa) {
-  const Kernels* kernels = select_kernels(isa.c_str());
-  if (!kernels) throw std::invalid_argument("instruction set not known or not on this machine: " + isa);
-  return *kernels;
+  return NewArray<float>(*data, {rows, columns}, owner);
 }
 
 int checked_threads(int n_threads) {
@@ -60,10 +47,22 @@ int checked_threads(int n_threads) {
   return n_threads;
 }
 
+// While it lives, pages and buffers are the caller's and the interpreter runs other threads. The
+// interpreter's lock is given up first and taken back last: nobody waits for it who keeps others waiting for
+// their turn.
+class InTurn {
+ public:
+  explicit InTurn(std::mutex& mutex) : mutex_(mutex) {}
+
+ private:
+  const nb::gil_scoped_release interpreter_;
+  const std::lock_guard<std::mutex> mutex_;
+};
+
 class Engine : public Builder {
  public:
   Engine(int n_threads, const std::string& isa)
-      : kernels_(kernels_named(isa)), pool_(checked_threads(n_threads)) {}
+      : kernels_(kernels_named(isa.c_str())), pool_(checked_threads(n_threads)) {}
 
   int plan_matrix(int encoding, Vector<uint8_t> data, int n, int k, bool is_mapped) {
     require_open();
@@ -122,9 +121,9 @@ class Engine : public Builder {
     forward_ = std::make_unique<Forward>(network_, kernels_, pool_, kv_);
   }
 
-  nb::ndarray<nb::numpy, float> forward(Vector<int32_t> token_ids, Vector<int32_t> seq_start,
-                                        Vector<int32_t> n_past, Vector<int32_t> page_table,
-                                        Vector<int32_t> page_start, Vector<int32_t> logits_rows) {
+  NewArray<float> forward(Vector<int32_t> token_ids, Vector<int32_t> seq_start, Vector<int32_t> n_past,
+                          Vector<int32_t> page_table, Vector<int32_t> page_start,
+                          Vector<int32_t> logits_rows) {
     require_finished();
     if (seq_start.size() != n_past.size() + 1 || page_start.size() != seq_start.size())
       throw std::invalid_argument("plan: lengths of seq_start, n_past and page_start");
@@ -134,101 +133,76 @@ class Engine : public Builder {
                        logits_rows.data()};
     float* logits;
     auto out = reused_array(logits_memory_, logits_rows.size(), network_.vocab_size, &logits);
-    {
-      nb::gil_scoped_release release;  // before the mutex: who holds it may wait for the interpreter
-      const std::lock_guard<std::mutex> turn(mutex_);
-      forward_->run(plan, logits);
-    }
+    const InTurn turn(mutex_);
+    forward_->run(plan, logits);
     return out;
   }
 
-  // The fused pass on the threads of the forward pass, which are awake when it has ended.
   sampling::Sampler* sampler() {
-    struct PoolHelpers : sampling::Helpers {
-      explicit PoolHelpers(Engine& engine) : engine(engine) {}
-      void run(int n, const std::function<void(int)>& work) override { engine.share(n, work); }
-      Engine& engine;
-    };
     return new sampling::Sampler(*sampling::vectors_named(kernels_.name),
-                                 std::make_unique<PoolHelpers>(*this));
+                                 std::make_unique<PoolHelpers>(pool_, mutex_));
   }
 
   void copy_page(int source, int target) {
-    if (source < 0 || target < 0 || source >= kv_.n_pages || target >= kv_.n_pages)
-      throw std::invalid_argument("copy_page: page id out of range");
-    nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> turn(mutex_);
-    uint16_t* data = kv_.memory.as<uint16_t>();
-    if (source != target)
-      memcpy(data + target * kv_.page_values, data + source * kv_.page_values,
-             kv_.page_values * sizeof(uint16_t));
+    const uint16_t* from = kv_.page(source);
+    uint16_t* to = kv_.page(target);
+    const InTurn turn(mutex_);
+    if (from != to) memcpy(to, from, kv_.page_values * sizeof(uint16_t));
   }
-
   // A page as it lies in memory (KvStore says how), and back: float16 values as their bits.
-  nb::ndarray<nb::numpy, uint16_t> read_page(int page) {
-    const size_t n = kv_.page_values;
-    if (page < 0 || page >= kv_.n_pages) throw std::invalid_argument("read_page: page id out of range");
-    auto* data = new uint16_t[n];
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<uint16_t*>(p); });
+  NewArray<uint16_t> read_page(int id) {
+    const uint16_t* page = kv_.page(id);
+    std::vector<uint16_t> values;
     {
-      nb::gil_scoped_release release;
-      const std::lock_guard<std::mutex> turn(mutex_);
-      memcpy(data, kv_.memory.as<uint16_t>() + page * n, n * sizeof(uint16_t));
+      const InTurn turn(mutex_);
+      values.assign(page, page + kv_.page_values);
     }
-    return nb::ndarray<nb::numpy, uint16_t>(data, {n}, owner);
+    return array_from(std::move(values));
   }
-  void write_page(int page, PageValues values) {
-    const size_t n = kv_.page_values;
-    if (page < 0 || page >= kv_.n_pages) throw std::invalid_argument("write_page: page id out of range");
-    if (values.size() != n) throw std::invalid_argument("write_page: number of values");
-    nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> turn(mutex_);
-    memcpy(kv_.memory.as<uint16_t>() + page * n, values.data(), n * sizeof(uint16_t));
+  void write_page(int id, Vector<uint16_t> values) {
+    uint16_t* page = kv_.page(id);
+    if (values.size() != kv_.page_values) throw std::invalid_argument("write_page: number of values");
+    const InTurn turn(mutex_);
+    memcpy(page, values.data(), kv_.page_values * sizeof(uint16_t));
   }
 
   void note_times(bool on) {
     require_finished();
-    const std::lock_guard<std::mutex> turn(mutex_);
+    const InTurn turn(mutex_);
     forward_->note_times(on);
   }
-  nb::ndarray<nb::numpy, int64_t> times() {
+  NewArray<int64_t> times() {
     require_finished();
-    const std::lock_guard<std::mutex> turn(mutex_);
-    size_t n = 0;
-    for (int t = 0; t < pool_.size(); ++t) n += forward_->laps(t).size();
-    auto* data = new int64_t[n * 5 + 1];
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<int64_t*>(p); });
-    int64_t* to = data;
-    for (int t = 0; t < pool_.size(); ++t)
-      for (const Lap& lap : forward_->laps(t))
-        for (const int64_t value : {(int64_t)t, lap.instruction, lap.ready, lap.began, lap.ended})
-          *to++ = value;
-    return nb::ndarray<nb::numpy, int64_t>(data, {n, 5}, owner);
+    std::vector<int64_t> values;
+    {
+      const InTurn turn(mutex_);
+      for (int t = 0; t < pool_.size(); ++t)
+        for (const Lap& lap : forward_->laps(t))
+          for (const int64_t value : {(int64_t)t, lap.instruction, lap.ready, lap.began, lap.ended})
+            values.push_back(value);
+    }
+    const size_t n_laps = values.size() / 5;
+    return array_from(std::move(values), {n_laps, 5});
   }
   double read_rate() {
-    nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> turn(mutex_);
+    const InTurn turn(mutex_);
     return unspool::read_rate(pool_);
   }
   double integer_rate() {
-    nb::gil_scoped_release release;
-    const std::lock_guard<std::mutex> turn(mutex_);
+    const InTurn turn(mutex_);
     return unspool::integer_rate(kernels_, pool_);
   }
 
-  // For tests: the values of a packed matrix, and one product with it.
-  nb::ndarray<nb::numpy, float> unpack(int matrix) {
+  NewArray<float> unpack(int matrix) {
     const Packed& w = network_.matrices.at(matrix);
-    float* data;
-    auto out = new_array(w.n, w.k, &data);
-    std::vector<float> row(w.k_padded);
-    for (int n = 0; n < w.n; ++n) {
-      unpack_row(w, n, row.data());
-      memcpy(data + (size_t)n * w.k, row.data(), w.k * sizeof(float));
-    }
-    return out;
+    return array_from(unpacked(w), {(size_t)w.n, (size_t)w.k});
   }
-  nb::ndarray<nb::numpy, float> product(int matrix, FloatRows x, bool shifts);
+  NewArray<float> product(int matrix, FloatRows x, bool shifts) {
+    const Packed& w = network_.matrices.at(matrix);
+    if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
+    return array_from(unspool::product(w, kernels_, x.data(), (int)x.shape(0), shifts),
+                      {x.shape(0), (size_t)w.n});
+  }
 
   size_t weight_bytes() const {
     size_t total = 0;
@@ -243,20 +217,6 @@ class Engine : public Builder {
   void require_finished() const {
     if (!forward_) throw std::invalid_argument("call finish first");
   }
-  // work(i) for every i in [0, n), on all threads.
-  void share(int n, const std::function<void(int)>& work) {
-    const std::lock_guard<std::mutex> turn(mutex_);
-    struct Round {
-      const std::function<void(int)>& work;
-      const int n;
-      std::atomic<int> next{0};
-      void help() {
-        for (int i = next.fetch_add(1); i < n; i = next.fetch_add(1)) work(i);
-      }
-    } round = {work, n};
-    if (n < 2) return round.help();
-    pool_.run([](void* self, int) { static_cast<Round*>(self)->help(); }, &round);
-  }
 
   const Kernels& kernels_;
   Pool pool_;
@@ -266,31 +226,6 @@ class Engine : public Builder {
   const std::shared_ptr<Reused> logits_memory_ = std::make_shared<Reused>();
   std::mutex mutex_;  // threads take turns with the pages and the buffers
 };
-
-nb::ndarray<nb::numpy, float> Engine::product(int matrix, FloatRows x, bool shifts) {
-  const Packed& w = network_.matrices.at(matrix);
-  if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
-  const int n_rows = (int)x.shape(0);
-  const size_t stride = w.k_padded, wide = (size_t)w.n_tiles * kTile;
-  std::vector<float> padded(n_rows * stride, 0.0f), result(n_rows * wide, 0.0f);
-  for (int r = 0; r < n_rows; ++r)
-    memcpy(&padded[r * stride], x.data() + (size_t)r * w.k, w.k * sizeof(float));
-  if (w.quantized()) {
-    std::vector<ActGroup> memory(Acts::bytes(n_rows, stride) / sizeof(ActGroup) + 1);
-    const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups(), shifts);
-    for (int r = 0; r < n_rows; ++r) kernels_.quantize(&padded[r * stride], r, acts);
-    const Memory scratch(kGemmScratch * sizeof(float));
-    kernels_.gemm_quant(w, 0, w.n_tiles, acts, {result.data(), wide}, nullptr, false, scratch.as<float>(),
-                        {});
-  } else {
-    kernels_.gemm_float(w, 0, w.n_tiles, {padded.data(), stride}, 0, n_rows, {result.data(), wide}, nullptr,
-                        false);
-  }
-  float* data;
-  auto out = new_array(n_rows, w.n, &data);
-  for (int r = 0; r < n_rows; ++r) memcpy(data + (size_t)r * w.n, &result[r * wide], w.n * sizeof(float));
-  return out;
-}
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;

@@ -10,18 +10,18 @@
 #include <string>
 #include <vector>
 
+#include "bindings_arrays.h"
 #include "bindings_sampling.h"
 #include "kernels.h"
 #include "sampling/sampler.h"
 #include "sampling/tally.h"
 
 namespace nb = nanobind;
+using namespace unspool;
 using namespace unspool::sampling;
 
 namespace {
 
-template <typename T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Logits = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;
 
 void add_op(Program& program, int kind, double a, double b, double c, bool flag,
@@ -68,13 +68,6 @@ const Vector<T>& array_of(nb::handle object, std::vector<Vector<T>>& held) {
   Vector<T> array;
   if (!nb::try_cast(object, array, false)) throw std::invalid_argument("run: type or layout of an array");
   return held.emplace_back(std::move(array));
-}
-
-template <class T>
-nb::object new_array(std::vector<T>&& values) {
-  auto* owned = new std::vector<T>(std::move(values));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return nb::cast(nb::ndarray<nb::numpy, T>(owned->data(), {owned->size()}, owner));
 }
 
 void count_into(RowJob& job, const Tally& tally) {
@@ -127,7 +120,7 @@ nb::object answer_of(RowResult& result, bool wants_candidates) {
   std::vector<int64_t> ids(result.candidates.size());
   std::vector<double> z(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = result.candidates[i].id, z[i] = result.candidates[i].z;
-  return nb::make_tuple(result.token_id, observed, new_array(std::move(ids)), new_array(std::move(z)),
+  return nb::make_tuple(result.token_id, observed, array_from(std::move(ids)), array_from(std::move(z)),
                         result.log_total);
 }
 
@@ -264,10 +257,8 @@ void unspool::bind_sampling(nb::module_& m) {
       .def(
           "__init__",
           [](Sampler* self, int n_threads, const std::string& isa) {
-            const unspool::Kernels* kernels = unspool::select_kernels(isa.c_str());
-            if (!kernels)
-              throw std::invalid_argument("instruction set not known or not on this machine: " + isa);
-            new (self) Sampler(*vectors_named(kernels->name), std::make_unique<Crew>(n_threads));
+            const Kernels& kernels = kernels_named(isa.c_str());
+            new (self) Sampler(*vectors_named(kernels.name), std::make_unique<Crew>(n_threads));
           },
           nb::arg("n_threads"), nb::arg("isa"))
       .def("run", &run, nb::arg("logits").noconvert(), nb::arg("rows"))

@@ -2,9 +2,10 @@
 // token. Each is a length of 64 bits and as many bytes.
 #include "bindings_strings.h"
 
-#include <nanobind/ndarray.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "bindings_arrays.h"
 
 namespace nb = nanobind;
 
@@ -12,27 +13,23 @@ namespace unspool {
 
 namespace {
 
-using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Starts = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 constexpr size_t kLength = 8;
 
 // Where the bytes of each of n strings begin that follow each other from `position`; fewer than n where one
 // does not end before `end`.
-nb::ndarray<nb::numpy, int64_t> string_starts(Bytes data, size_t position, size_t end, size_t n) {
+NewArray<int64_t> string_starts(Vector<uint8_t> data, size_t position, size_t end, size_t n) {
   if (end > data.size() || position > end || n > (end - position) / kLength) n = 0;
-  auto* starts = new int64_t[n + 1];
-  nb::capsule owner(starts, [](void* p) noexcept { delete[] static_cast<int64_t*>(p); });
-  size_t found = 0;
-  for (; found < n && end - position >= kLength; ++found) {
+  std::vector<int64_t> starts;
+  starts.reserve(n);  // of many that are not there no memory is touched
+  while (starts.size() < n && end - position >= kLength) {
     uint64_t length;
     memcpy(&length, data.data() + position, kLength);  // GGUF and every machine we run on: little-endian
     if (length > end - position - kLength) break;
     position += kLength;
-    starts[found] = (int64_t)position;
+    starts.push_back((int64_t)position);
     position += length;
   }
-  return nb::ndarray<nb::numpy, int64_t>(starts, {found}, owner);
+  return array_from(std::move(starts));
 }
 
 nb::object decoded(const char* from, size_t bytes) {
@@ -43,7 +40,7 @@ nb::object decoded(const char* from, size_t bytes) {
 
 // Calls `each` with the bounds of every string; `starts` has one more, 8 bytes behind the end of the last.
 template <class Each>
-void for_strings(const Bytes& data, const Starts& starts, Each&& each) {
+void for_strings(const Vector<uint8_t>& data, const Vector<int64_t>& starts, Each&& each) {
   for (size_t i = 0; i + 1 < starts.size(); ++i) {
     const int64_t begin = starts(i), end = starts(i + 1) - (int64_t)kLength;
     if (begin < 0 || end < begin || (size_t)end > data.size()) throw nb::index_error("starts of strings");
@@ -51,7 +48,7 @@ void for_strings(const Bytes& data, const Starts& starts, Each&& each) {
   }
 }
 
-nb::list strings(Bytes data, Starts starts) {
+nb::list strings(Vector<uint8_t> data, Vector<int64_t> starts) {
   nb::list result;
   for_strings(data, starts,
               [&](const char* from, const char* to) { result.append(decoded(from, to - from)); });
@@ -59,7 +56,7 @@ nb::list strings(Bytes data, Starts starts) {
 }
 
 // Each cut at its spaces.
-nb::list split_strings(Bytes data, Starts starts) {
+nb::list split_strings(Vector<uint8_t> data, Vector<int64_t> starts) {
   nb::list result;
   for_strings(data, starts, [&](const char* from, const char* to) {
     const auto space = [&] { return (const char*)memchr(from, ' ', to - from); };

@@ -1,6 +1,9 @@
 // Choice of the kernel table at run time.
 #include <string.h>
 
+#include <stdexcept>
+#include <string>
+
 #include "kernels.h"
 
 namespace unspool {
@@ -35,6 +38,11 @@ const Kernels* select_kernels(const char* name) {
   if (any ? has_avx2() : strcmp(name, "avx2") == 0) return has_avx2() ? kernels_avx2() : nullptr;
   if (any || strcmp(name, "portable") == 0) return kernels_portable();
   return nullptr;
+}
+
+const Kernels& kernels_named(const char* name) {
+  if (const Kernels* kernels = select_kernels(name)) return *kernels;
+  throw std::invalid_argument(std::string("instruction set not known or not on this machine: ") + name);
 }
 
 }  // namespace unspool

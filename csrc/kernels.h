@@ -121,5 +121,7 @@ const Kernels* kernels_portable();
 
 // The widest set this processor runs, or the one named; null when the name is unknown or unavailable.
 const Kernels* select_kernels(const char* name);
+// The same; throws std::invalid_argument in place of null.
+const Kernels& kernels_named(const char* name);
 
 }  // namespace unspool
