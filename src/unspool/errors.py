@@ -20,6 +20,11 @@ def brief(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def reason(problem: Exception) -> str:
+    """Why a file could not be read or written, as the system says it: without number and path."""
+    return getattr(problem, "strerror", None) or str(problem)
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The way out of a name that is not there: the nearest one that is, or all of them."""
     names = list(known)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from unspool.asking import How, Message, Tool, chat_request_of, request_of
 from unspool.engine.prompt import Prompt
 from unspool.errors import BadRequest
-from unspool.kv.session_file import Session, read_session, write_session
+from unspool.kv.session import Session
+from unspool.kv.session_file import read_session, write_session
 from unspool.params import DecodingParams
 from unspool.types import Request
 

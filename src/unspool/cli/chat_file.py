@@ -9,14 +9,13 @@ Roles alternate, beginning with the user; the last message may wait for its answ
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from unspool.cli.chat_session import ChatSession, Turn
-from unspool.errors import BadRequest, UnspoolError, brief
+from unspool.errors import BadRequest, UnspoolError, brief, reason
+from unspool.whole_file import whole_file
 
 FORMAT = "unspool-chat"
 VERSION = 1
@@ -41,25 +40,14 @@ def content_of(session: ChatSession) -> dict[str, Any]:
 
 
 def save(session: ChatSession, path: Path) -> None:
-    """Write the conversation beside its destination and rename it into place."""
+    """Write the conversation to its file."""
     text = json.dumps(content_of(session), ensure_ascii=False, indent=2) + "\n"
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=".unspool-", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as error:  # Ctrl-C too leaves no half file
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        if not isinstance(error, (OSError, ValueError)):  # ValueError: a name that cannot be one
-            raise
+        with whole_file(path) as file:
+            file.write(text.encode())
+    except (OSError, ValueError) as error:  # ValueError: a name that cannot be one
         raise UnspoolError(
-            f"cannot save {path}: {_why(error)}; choose another file", code="chat_file"
+            f"cannot save {path}: {reason(error)}; choose another file", code="chat_file"
         ) from error
 
 
@@ -97,7 +85,7 @@ def _read(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise BadRequest(f"cannot load {path}: {_why(error)}; check the name", code="chat_file") from error
+        raise BadRequest(f"cannot load {path}: {reason(error)}; check the name", code="chat_file") from error
     if len(data) > MAX_BYTES:
         raise BadRequest(
             f"{path} has more than {MAX_BYTES} bytes; this is not a saved chat", code="chat_file"
@@ -111,10 +99,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadRequest(f"{path} is not a saved chat; /save writes such files", code="chat_file")
     return content
-
-
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _turns(path: Path, messages: Any) -> list[Turn]:

@@ -27,7 +27,8 @@ from unspool.engine.storage import Storage
 from unspool.engine.task import Task
 from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
 from unspool.kv.layout import pages_for
-from unspool.kv.session_file import KvIdentity, Session, check_identity, read_session, write_session
+from unspool.kv.session import KvIdentity, Session, check_identity
+from unspool.kv.session_file import read_session, write_session
 from unspool.types import I32, U8, Plan, Salt
 
 N_COMPUTED_AGAIN: Final = 16  # tokens, each of another page

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from unspool.errors import BadRequest, VerifierError, brief
+from unspool.errors import BadRequest, VerifierError, brief, reason
 from unspool.evals.program_form import Form
 from unspool.evals.question import Marks, Question
 from unspool.search.verifiers.python_tests import PythonExamples, PythonTests
@@ -63,8 +63,7 @@ def read_problems(path: Path | None = None) -> ProblemSet:
         if path.suffix == ".gz":
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
-        problem = getattr(error, "strerror", None) or str(error)
-        raise BadRequest(f"{path}: {problem}; give --data a file", code="eval_data") from error
+        raise BadRequest(f"{path}: {reason(error)}; give --data a file", code="eval_data") from error
     problems = [
         _problem(path, number, line) for number, line in enumerate(data.splitlines(), start=1) if line.strip()
     ]

@@ -1,4 +1,4 @@
-"""Session files: the keys and values of one text, with what they belong to. Written whole or not at all.
+"""Session files: sessions as bytes, written whole or not at all.
 
     magic 8 bytes | version u32 | header_bytes u32 | SHA-256 of the header, 32 bytes
     header        JSON: {"identity": {...}, "n_tokens": N, "token_bytes": B, "sha256": HEX, "note": {...}}
@@ -17,7 +17,6 @@ import json
 import os
 import stat
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -28,8 +27,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from unspool.errors import CapacityError, SessionFileError, brief
-from unspool.types import I32, U8
+from unspool.errors import CapacityError, SessionFileError, brief, reason
+from unspool.kv.session import KvIdentity, Session, check_identity
+from unspool.types import U8
+from unspool.whole_file import whole_file
 
 MAGIC: Final = b"\x89unspKV\n"  # no text, and mangled when it is copied as one
 VERSION: Final = 1
@@ -37,19 +38,6 @@ DTYPES: Final = ("<f2", "<f4", "<f8", "<i4", ">f2", ">f4", ">f8", ">i4")
 MAX_HEADER_BYTES: Final = 64 << 20
 _PREAMBLE: Final = struct.Struct("<8sII32s")
 _SAVE_AGAIN: Final = "the file is damaged: save the session again"
-
-
-@dataclass(frozen=True, slots=True)
-class KvIdentity:
-    """Whose keys and values these are, and of what shape."""
-
-    model: str  # a name to show; the digests decide
-    model_sha256: str
-    tokenizer_sha256: str
-    n_layers: int
-    n_kv_heads: int
-    head_dim: int
-    dtype: str  # as NumPy writes it, "<f2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +51,8 @@ class SessionHeader:
     note: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Session:
-    """A text and its keys and values, apart from any engine."""
-
-    identity: KvIdentity
-    token_ids: I32  # (N,)
-    values: U8  # (N, B)
-    note: Mapping[str, Any]  # what whoever saved it keeps with it: a JSON object
-    origin: str = "session"  # for messages: the file it came from
-
-    @property
-    def n_tokens(self) -> int:
-        return len(self.token_ids)
-
-
 def write_session(path: str | Path, session: Session) -> int:
-    """Write beside the destination, flush to the disk, rename into place. Returns the bytes written."""
+    """All of a session to a file. Returns the bytes written."""
     path = Path(path)
     if not isinstance(session.note, Mapping):
         raise SessionFileError(path, "note", f"is {brief(session.note)}; give a dictionary")
@@ -106,25 +79,15 @@ def write_session(path: str | Path, session: Session) -> int:
         )
     preamble = _PREAMBLE.pack(MAGIC, VERSION, len(header), hashlib.sha256(header).digest())
     parts = (preamble, header, _bytes_of(token_ids), _bytes_of(values))
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".unspool-", delete=False) as file:
-            temporary = Path(file.name)
+        with whole_file(path) as file:
             for part in parts:
                 file.write(part)
-            n_bytes = file.tell()
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException as problem:  # Ctrl-C too leaves no half file
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        if not isinstance(problem, (OSError, ValueError)):  # ValueError: a name that cannot be one
-            raise
+    except (OSError, ValueError) as problem:  # ValueError: a name that cannot be one
         raise SessionFileError(
-            path, "file", f"cannot be written: {_why(problem)}; choose another place"
+            path, "file", f"cannot be written: {reason(problem)}; choose another place"
         ) from problem
-    return n_bytes
+    return sum(len(part) for part in parts)
 
 
 def read_session(path: str | Path, expected: KvIdentity | None = None) -> Session:
@@ -148,7 +111,9 @@ def _opened(path: str | Path) -> Iterator[BufferedReader]:
                 raise SessionFileError(path, "file", "is not a regular file; give the path of a session file")
             yield file
     except (OSError, ValueError) as problem:  # ValueError: a name that cannot be one
-        raise SessionFileError(path, "file", f"cannot be read: {_why(problem)}; check the path") from problem
+        raise SessionFileError(
+            path, "file", f"cannot be read: {reason(problem)}; check the path"
+        ) from problem
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
@@ -217,29 +182,6 @@ def _check_finite(path: Path, values: U8, identity: KvIdentity) -> None:
             )
 
 
-def check_identity(origin: str | Path, found: KvIdentity, expected: KvIdentity) -> None:
-    """SessionFileError, with code `session_mismatch`, for keys and values of another model or runner."""
-    if found.model_sha256 != expected.model_sha256:
-        weights = "" if found.model != expected.model else " with other weights"
-        field, problem = "model", f"is of {found.model!r}, and {expected.model!r}{weights} is loaded"
-    elif found.tokenizer_sha256 != expected.tokenizer_sha256:
-        field, problem = "tokenizer", f"is not the one that {expected.model!r} has now"
-    else:
-        for each in fields(KvIdentity):
-            was, now = getattr(found, each.name), getattr(expected, each.name)
-            if each.name != "model" and was != now:
-                field, problem = each.name, f"is {was!r}, and {now!r} with this runner"
-                break
-        else:
-            return
-    raise SessionFileError(
-        origin,
-        field,
-        f"{problem}; load what it was saved with, or save another session",
-        code="session_mismatch",
-    )
-
-
 def _read_preamble(path: Path, file: BufferedReader, file_bytes: int) -> tuple[int, bytes]:
     """Length and SHA-256 of the header."""
     if file_bytes == 0:
@@ -305,7 +247,3 @@ def _count(path: Path, content: Mapping[str, Any], name: str, least: int) -> int
 def _bytes_of(array: npt.NDArray[Any]) -> memoryview:
     """The bytes of an array in place."""
     return array.reshape(-1).view(np.uint8).data
-
-
-def _why(problem: Exception) -> str:
-    return getattr(problem, "strerror", None) or str(problem)

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from unspool.errors import BadRequest, brief, nearest
+from unspool.errors import BadRequest, brief, nearest, reason
 from unspool.profiles.needs import INSTEAD, KINDS, check_setting
 from unspool.profiles.profile import Need, Profile, Setting
 
@@ -64,9 +64,8 @@ def _parsed(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
         raise BadRequest(
-            f"cannot read the profile {path}: {why}; check the name", code="bad_profile"
+            f"cannot read the profile {path}: {reason(error)}; check the name", code="bad_profile"
         ) from error
     if len(data) > MAX_BYTES:
         raise BadRequest(f"{path} has more than {MAX_BYTES} bytes; this is no profile", code="bad_profile")

@@ -12,7 +12,8 @@ import pytest
 
 from unspool.cli import load, main
 from unspool.errors import TemplateError, UnspoolError
-from unspool.kv.session_file import KvIdentity, Session, read_session, write_session
+from unspool.kv.session import KvIdentity, Session
+from unspool.kv.session_file import read_session, write_session
 from unspool.params import DecodingParams
 from unspool.saving import SavedText
 from unspool.types import Event, Usage

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unspool.errors import SessionFileError
-from unspool.kv.session_file import KvIdentity, Session, read_session, write_session
+from unspool.kv.session import KvIdentity, Session
+from unspool.kv.session_file import read_session, write_session
 
 IDENTITY = KvIdentity("toy", "ab", "cd", 2, 1, 3, "<f2")
 NOTE = {"messages": ["世界", 1.5, None]}

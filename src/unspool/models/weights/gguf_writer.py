@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unspool.errors import ModelFileError
+from unspool.errors import ModelFileError, reason
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, MAGIC
@@ -75,9 +75,8 @@ def write_gguf(
                 os.unlink(file.name)
                 raise
     except OSError as problem:
-        reason = problem.strerror or str(problem)
         raise ModelFileError(
-            path, "file", f"cannot be written: {reason}; check the folder and the disk"
+            path, "file", f"cannot be written: {reason(problem)}; check the folder and the disk"
         ) from None
 
 

@@ -1,0 +1,30 @@
+"""Files that appear under their name when they are whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside `path` to write to. When the block ends it is flushed to the disk and takes the name.
+
+    OSError where the disk or the folder does not take it, ValueError where `path` cannot be a name.
+    """
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".unspool-", delete=False) as file:
+            temporary = Path(file.name)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:  # Ctrl-C too leaves no half file
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise
