@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import jinja2
 from jinja2 import nodes
 
 from unspool.errors import BadRequest, TemplateError
+from unspool.models.chat_continuation import cut_at_mark, mark_end
 from unspool.models.chat_limits import TemplateLimitError
 from unspool.models.chat_marks import ControlMarks
 from unspool.models.chat_messages import (
-    REASONING_FIELDS,
     check_dicts,
     check_messages,
     join_parts,
@@ -33,10 +33,15 @@ from unspool.models.weights.base import WeightSource
 
 NO_TEMPLATE = "no_chat_template"  # the code of the TemplateError for a model that has none
 
-_TAG = "CONTINUE_FINAL_MESSAGE_TAG "  # transformers' own, so that a template sees the same text
 _WAY_OUT = "use raw text (--raw, or generate instead of chat), or pass a template"
 
-_How: TypeAlias = tuple[bool | None, bool | str, str | None]  # the last three arguments of _write
+
+class _How(NamedTuple):
+    """How to write a conversation: see `ChatTemplate.render`."""
+
+    add_generation_prompt: bool | None
+    continue_final_message: bool | str
+    variant: str | None
 
 
 class ChatTemplate:
@@ -84,7 +89,7 @@ class ChatTemplate:
         when the template refuses them or fails.
         """
         given = self._given(messages, tools, documents, template_variables)
-        return self._write(given, add_generation_prompt, continue_final_message, variant)
+        return self._write(given, _How(add_generation_prompt, continue_final_message, variant))
 
     def encode(
         self,
@@ -105,7 +110,7 @@ class ChatTemplate:
         for another by typing "<|im_end|>".
         """
         given = self._given(messages, tools, documents, template_variables)
-        how = (add_generation_prompt, continue_final_message, variant)
+        how = _How(add_generation_prompt, continue_final_message, variant)
         return self._encode(given, how, parse_special)[0]
 
     def encode_with_positions(
@@ -124,7 +129,7 @@ class ChatTemplate:
         template's own text, descriptions of tools, and tokens that are partly one of these.
         """
         given = self._given(messages, tools, documents, template_variables)
-        how = (add_generation_prompt, continue_final_message, variant)
+        how = _How(add_generation_prompt, continue_final_message, variant)
         ids, text = self._encode(given, how, parse_special)
         return ids, positions_outside(ids, text, self._word_spans(given, how, text), self._tokenizer)
 
@@ -136,10 +141,10 @@ class ChatTemplate:
 
         marks = None if parse_special else ControlMarks.around(given, lambda text: any(spans_of(text)))
         if marks is None:
-            text = self._write(given, *how)
+            text = self._write(given, how)
             return self._tokenizer.encode(text, parse_special=True), text
         marked = map_text(given, lambda text: marks.mark(text, spans_of(text)))
-        text, spans = marks.unwrap(self._write(marked, *how))
+        text, spans = marks.unwrap(self._write(marked, how))
         return self._tokenizer.encode(text, parse_special=True, literal_spans=spans), text
 
     def _word_spans(self, given: Mapping[str, Any], how: _How, text: str) -> list[tuple[int, int]]:
@@ -149,7 +154,7 @@ class ChatTemplate:
         for with_blanks in (True, False):
             words = marked_words(given["messages"], marks, with_blanks=with_blanks)
             try:
-                unmarked, spans = marks.unwrap(self._write({**given, "messages": words}, *how))
+                unmarked, spans = marks.unwrap(self._write({**given, "messages": words}, how))
             except TemplateError:
                 continue
             if unmarked == text:
@@ -172,34 +177,25 @@ class ChatTemplate:
             "documents": check_dicts(documents, "documents"),
         }
 
-    def _write(
-        self,
-        given: Mapping[str, Any],
-        add_generation_prompt: bool | None,
-        continue_final_message: bool | str,
-        variant: str | None,
-    ) -> str:
-        if add_generation_prompt is None:
-            add_generation_prompt = not continue_final_message
-        elif add_generation_prompt and continue_final_message:
+    def _write(self, given: Mapping[str, Any], how: _How) -> str:
+        opens_turn, continued = how.add_generation_prompt, how.continue_final_message
+        if opens_turn is None:
+            opens_turn = not continued
+        elif opens_turn and continued:
             raise BadRequest(
                 "add_generation_prompt opens a new message and continue_final_message continues the last "
                 "one; give one of them"
             )
-        variant = self._choose(variant, given["tools"])
+        variant = self._choose(how.variant, given["tools"])
         template, reads_parts = self._template(variant)
         chat = given["messages"] if reads_parts else join_parts(given["messages"])
-        variables = {
-            **self._tokenizer.special_tokens,
-            **given,
-            "add_generation_prompt": add_generation_prompt,
-        }
-        if not continue_final_message:
+        variables = {**self._tokenizer.special_tokens, **given, "add_generation_prompt": opens_turn}
+        if not continued:
             return self._run(template, variables | {"messages": chat})
         chat = [*chat[:-1], copy.deepcopy(chat[-1])]  # what was given may be written again
-        field = continue_final_message if isinstance(continue_final_message, str) else "content"
-        text = _mark_end(chat[-1], field, self.sources[variant])
-        return _cut_at_mark(self._run(template, variables | {"messages": chat}), text)
+        field = continued if isinstance(continued, str) else "content"
+        text = mark_end(chat[-1], field, self.sources[variant])
+        return cut_at_mark(self._run(template, variables | {"messages": chat}), text)
 
     def _template(self, variant: str) -> tuple[jinja2.Template, bool]:
         compiled = self._compiled.get(variant)
@@ -259,43 +255,3 @@ def _reads_parts(tree: nodes.Template) -> bool:
                 yield str(inner.arg.value)
 
     return any("content" in name for loop in tree.find_all(nodes.For) for name in names(loop.iter))
-
-
-def _mark_end(message: dict[str, Any], field: str, source: str) -> str:
-    """Put the tag behind the text to be continued; return that text."""
-    text = message.get(field)
-    copies = [field]
-    if field in REASONING_FIELDS:
-        copies = [name for name in REASONING_FIELDS if message.get(name) == text]
-    if text is None:
-        raise BadRequest(f"continue_final_message: the last message has no {field!r} to continue")
-    if not any(name in source for name in copies):
-        raise BadRequest(f"continue_final_message: the chat template does not write {field!r}")
-    if isinstance(text, str):
-        for name in copies:
-            message[name] = text + _TAG
-        return text
-    if (
-        isinstance(text, list)
-        and text
-        and isinstance(last := text[-1], dict)
-        and isinstance(last.get("text"), str)
-    ):
-        original: str = last["text"]
-        last["text"] = original + _TAG
-        return original
-    raise BadRequest(
-        f"continue_final_message: {field!r} of the last message is not text that can be continued"
-    )
-
-
-def _cut_at_mark(rendered: str, text: str) -> str:
-    """Everything before the tag; blanks that the template trimmed from the text stay trimmed."""
-    tag = _TAG.strip()
-    if text.strip() not in rendered or tag not in rendered:
-        raise TemplateError(
-            "continue_final_message: the chat template does not write the last message as it is, so it "
-            "cannot be continued; start a new message instead"
-        )
-    at = rendered.rindex(tag)
-    return rendered[:at] if rendered[at:].startswith(_TAG) else rendered[:at].rstrip()
