@@ -120,7 +120,8 @@ inline void group_iq4_xs(const uint8_t* b, int j, Group* g) {
 // Group j (of 32 values) of a stored row.
 inline void read_group(Encoding encoding, const uint8_t* row, int j, Group* g) {
   switch (encoding) {
-    case Encoding::kQ4_0: {
+    case Encoding::kQ4_0:
+    case Encoding::kIQ4_NL: {
       const uint8_t* b = row + 18 * j;
       g->scale = read_u16(b);
       nibbles(b + 2, g->q);
@@ -152,12 +153,6 @@ inline void read_group(Encoding encoding, const uint8_t* row, int j, Group* g) {
       const uint8_t* b = row + 34 * j;
       g->scale = read_u16(b);
       for (int i = 0; i < 32; ++i) g->q[i] = (uint8_t)(b[2 + i] + 128);
-      break;
-    }
-    case Encoding::kIQ4_NL: {
-      const uint8_t* b = row + 18 * j;
-      g->scale = read_u16(b);
-      nibbles(b + 2, g->q);
       break;
     }
     case Encoding::kQ2_K:
