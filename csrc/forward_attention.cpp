@@ -78,13 +78,14 @@ int Forward::merge_heads(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   int n_done = 0;
   for (int i = 0; i < pool_.size(); ++i) {
+    const int owner = (thread + i) % pool_.size();
     int first, last, begin, end;
-    range(stage.n_units, (thread + i) % pool_.size(), &first, &last);
-    if (!take(counter(number, (thread + i) % pool_.size()), last - first, last - first, &begin, &end))
-      continue;
+    range(stage.n_units, owner, &first, &last);
+    const int all = last - first;
+    if (!take(counter(number, owner), all, all, &begin, &end)) continue;
     for (int unit = first; unit < last; ++unit)
       merge_head(op, deal(stage.index), unit / op.n_heads, unit % op.n_heads);
-    n_done += last - first;
+    n_done += all;
   }
   return n_done;
 }

@@ -46,7 +46,7 @@ inline size_t partial_floats(int head_padded) {
   return (size_t)head_padded + 16;
 }
 
-// Memory that attending kMaxQueries queries takes: see Batch in kernels/attention.h.
+// Memory that attending kMaxQueries queries takes: see Batch in kernels/attention_segment.h.
 inline size_t attention_scratch(int head_padded) {
   return (size_t)kMaxQueries * (3 * head_padded + kSegment) + 32 * (size_t)(kSegment + head_padded);
 }

@@ -4,7 +4,7 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-// e^x with x clamped to [-87.3, 88.3]: n = round(x / ln 2), then a degree-6 Taylor-like polynomial on
+// e^x with x clamped to [-87.3, 88.3]: n = round(x / ln 2), then a Taylor-like polynomial of degree 7 on
 // the rest (Cephes coefficients), times 2^n.
 static inline F f_exp(F x) {
   x = f_min(f_max(x, f_set1(-87.3f)), f_set1(88.3f));

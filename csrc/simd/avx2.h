@@ -18,8 +18,8 @@ using W = I;
 
 constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
 constexpr bool kHasEightRows = false;
-// Of a matrix kernel for one tile: with 32 registers part of its caller is hoisted out of it, with fewer they
-// run out.
+// How the matrix kernel for one tile is declared: apart from its caller, which would keep in registers what
+// does not change from tile to tile. There are not enough of them.
 #define UNSPOOL_TILES __attribute__((noinline))
 
 static inline F f_zero() {

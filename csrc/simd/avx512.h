@@ -15,8 +15,8 @@ using W = __m512i;  // 64 unsigned bytes: lane r holds 4 consecutive inputs of o
 
 constexpr int kRegisters = 32;        // vectors of 16 floats that a processor keeps at hand
 constexpr bool kHasEightRows = true;  // add_eight_rows: avx512_rows.h
-// Of a matrix kernel for one tile: with 32 registers part of its caller is hoisted out of it, with fewer they
-// run out.
+// How the matrix kernel for one tile is declared: as part of its caller, which keeps in registers what does
+// not change from tile to tile. There are enough of them.
 #define UNSPOOL_TILES inline __attribute__((always_inline))
 
 static inline F f_zero() {
@@ -188,12 +188,14 @@ static inline W w_iq4(W a) {
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i*)kIq4Levels)), a);
 }
 
-// acc[r] += sum over 4 bytes of w[4 r + b] * quad[b]: unsigned weights by signed activations.
+// Four activations, for every lane.
 static inline I i_quad(const int8_t* quad) {
   int32_t bits;
   __builtin_memcpy(&bits, quad, 4);
   return _mm512_set1_epi32(bits);
 }
+// acc[r] += sum over 4 bytes of w[4 r + b] * quad[b]: unsigned weights by signed activations. i_dot7 takes
+// weights below 128, which costs less on other instruction sets.
 static inline I i_dot7(I acc, W w, I quad) {
   return _mm512_dpbusd_epi32(acc, w, quad);
 }

@@ -17,11 +17,11 @@ typedef uint32_t W __attribute__((vector_size(64)));  // 64 bytes, four a lane, 
 
 constexpr int kRegisters = 8;  // vectors of 16 floats that a processor keeps at hand
 constexpr bool kHasEightRows = false;
-// Of a matrix kernel for one tile: with 32 registers part of its caller is hoisted out of it, with fewer they
-// run out.
+// How the matrix kernel for one tile is declared: apart from its caller, which would keep in registers what
+// does not change from tile to tile. There are not enough of them.
 #define UNSPOOL_TILES __attribute__((noinline))
 
-typedef int16_t Half __attribute__((vector_size(64)));
+typedef int16_t Words __attribute__((vector_size(64)));
 
 static inline F f_set1(float x) {
   return x - (F){};
@@ -49,6 +49,7 @@ static inline F f_mul(F a, F b) {
 static inline F f_div(F a, F b) {
   return a / b;
 }
+// Rounded twice: where the target has no such instruction, rounding once would take a function call a lane.
 static inline F f_fma(F a, F b, F c) {
   return a * b + c;
 }
@@ -211,7 +212,7 @@ static inline I i_quad(const int8_t* quad) {
   return out;
 }
 static inline I pair_products(W bytes, int32_t pair) {
-  const I products = (I)((Half)bytes * (Half)i_set1(pair));
+  const I products = (I)((Words)bytes * (Words)i_set1(pair));
   return ((I)((W)products << 16) >> 16) + (products >> 16);
 }
 static inline I i_dot8(I acc, W w, I quad) {
