@@ -1,5 +1,4 @@
-// What Python sees of the engine; bindings_sampling.cpp and bindings_strings.cpp have the rest, and
-// nothing else here knows Python.
+// What Python sees of the engine; the other bindings_* have the rest, and nothing else here knows Python.
 // Arrays and integers in, arrays out; the interpreter lock is released for loading and for the whole forward
 // pass.
 #include <nanobind/nanobind.h>
