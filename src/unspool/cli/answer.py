@@ -13,13 +13,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli import amounts
-from unspool.cli.amateur import contrasting
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
 from unspool.cli.text import checked, decoded, write, write_json
 from unspool.errors import BadRequest
-from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from unspool.cli.model_options import ModelOptions
     from unspool.llm import LLM
     from unspool.params import DecodingParams
     from unspool.search.base import Search as SomeSearch
@@ -29,27 +28,19 @@ NEEDS: Final = ("beam",)  # of profiles, which this sees to
 
 
 def answer(
+    *,
     prompt: str | None = None,
-    model: str = DEFAULT_MODEL,
+    model: ModelOptions,
     raw: bool = False,
     system: str | None = None,
     n: str | None = None,
     search: str | None = None,
     must_contain: Sequence[str] | None = None,
-    amateur: str | None = None,
-    contrast: str | None = None,
-    *,
     decoding: Decoding,
-    threads: str | None = None,
-    context: str | None = None,
-    kv: str | None = None,
-    runner: str = "native",
-    weights: str | None = None,
     quiet: bool = False,
     as_json: bool = False,
 ) -> None:
     """The options are as typed; `unspool run --help` says what they mean."""
-    decoding = contrasting(decoding, amateur, contrast)
     looks, n_answers, decoding = searching(decoding, search, amounts.count("-n", n), must_contain or ())
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")
@@ -60,13 +51,7 @@ def answer(
         system=system,
         n=n_answers,
         search=looks,
-        amateur=amateur,
         decoding=decoding,
-        threads=threads,
-        context=context,
-        kv=kv,
-        runner=runner,
-        weights=weights,
         quiet=quiet,
     ) as (events, asked):
         if as_json:
@@ -79,47 +64,31 @@ def answer(
 def answers(
     prompt: str | None,
     *,
-    model: str,
+    model: ModelOptions,
     raw: bool,
     system: str | None,
     n: int | None,
     search: SomeSearch | None,
-    amateur: str | None,
     decoding: Decoding,
-    threads: str | None,
-    context: str | None,
-    kv: str | None,
-    runner: str,
-    weights: str | None,
     quiet: bool,
 ) -> Iterator[tuple[Iterable[Event], dict[str, Any]]]:
     """The events of the answers to one prompt, and what JSON says of the question. What is typed wrong is
     refused before anything is loaded; the model is closed in the end."""
-    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
-    kv_settings = amounts.kv_size(kv)
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
     text = read_prompt(prompt)
     system = None if system is None else checked(system, "--system")
     for note in decoding.notes() if not quiet else ():
         print(f"note: {note}", file=sys.stderr)
-    from unspool.cli.load import load_llm
-
-    llm = load_llm(
-        model,
-        threads=n_threads,
-        context=n_context,
-        kv=kv_settings,
-        runner=runner,
-        quiet=quiet,
-        amateur=amateur,
-        weights=weights,
-    )
+    llm = model.load(quiet=quiet)
     try:
         events, used_template = _start(
             llm, text, raw=raw, system=system, params=decoding.params, n=n, search=search, quiet=quiet
         )
-        yield events, {"model": model, "prompt": text, "chat_template": used_template} | _reported(search)
+        yield (
+            events,
+            {"model": model.name, "prompt": text, "chat_template": used_template} | _reported(search),
+        )
     finally:
         llm.close()
 

@@ -15,32 +15,32 @@ from typing import Annotated, Any, Final
 import typer
 
 from unspool.cli.decoding import DEFAULT_PROFILE
+from unspool.cli.options import HOW
 from unspool.cli.param_words import DEFAULTS, FLAGS, IDS, TEXTS, meaning, metavar, shown
 from unspool.cli.typed import NO_DEFAULTS, decoding_of, option
 
-_HOW: Final = "Decoding (`unspool params` has all parameters)"
 _ENDS: Final = "Where it ends"
 
 # Shown by --help, with the panel that they stand in.
 COMMON: Final = {
-    "temperature": _HOW,
-    "top_k": _HOW,
-    "top_p": _HOW,
-    "min_p": _HOW,
-    "typical_p": _HOW,
-    "top_n_sigma": _HOW,
-    "xtc_probability": _HOW,
-    "mirostat": _HOW,
-    "repetition_penalty": _HOW,
-    "frequency_penalty": _HOW,
-    "presence_penalty": _HOW,
-    "dry_multiplier": _HOW,
-    "bad_words": _HOW,
-    "logit_bias": _HOW,
-    "guidance_scale": _HOW,
-    "negative_prompt": _HOW,
-    "order": _HOW,
-    "seed": _HOW,
+    "temperature": HOW,
+    "top_k": HOW,
+    "top_p": HOW,
+    "min_p": HOW,
+    "typical_p": HOW,
+    "top_n_sigma": HOW,
+    "xtc_probability": HOW,
+    "mirostat": HOW,
+    "repetition_penalty": HOW,
+    "frequency_penalty": HOW,
+    "presence_penalty": HOW,
+    "dry_multiplier": HOW,
+    "bad_words": HOW,
+    "logit_bias": HOW,
+    "guidance_scale": HOW,
+    "negative_prompt": HOW,
+    "order": HOW,
+    "seed": HOW,
     "max_tokens": _ENDS,
     "min_tokens": _ENDS,
     "stop": _ENDS,
@@ -95,13 +95,13 @@ def _options(names: list[str], defaults: Mapping[str, Any]) -> list[inspect.Para
         metavar="NAME|FILE",
         help="Take the parameters of a profile (see `unspool profiles list`); typed ones win. "
         f"[default: {DEFAULT_PROFILE}]",
-        rich_help_panel=_HOW,
+        rich_help_panel=HOW,
     )
     assignments = typer.Option(
         "--set",
         metavar="NAME=VALUE",
         help="Set any decoding parameter; may be repeated. Lists are JSON: --set 'stop=[]'.",
-        rich_help_panel=_HOW,
+        rich_help_panel=HOW,
     )
     options = [
         _parameter("profile", Annotated[str | None, profile]),

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from unspool.cli import amounts
-from unspool.cli.amateur import contrasting
 from unspool.cli.answer import answers, print_json, searching
-from unspool.cli.contrast import Amateur, Contrast
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
+from unspool.cli.model_options import ModelOptions
+from unspool.cli.options import with_model_options
 from unspool.cli.run import Answers, MustContain, Prompt, Quiet, Raw, Search, System
 from unspool.errors import BadRequest
-from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +30,11 @@ MAX_TOKENS: Final = 32  # unless more are asked for: each is a line to read
 @with_decoding_options(
     leave_out=("trace", "include_stop"), defaults={"max_tokens": MAX_TOKENS}, has=("beam",)
 )
+@with_model_options
 def explain(
+    *,
     prompt: Prompt = None,
-    model: Model = DEFAULT_MODEL,
+    model: ModelOptions,
     raw: Raw = False,
     system: System = None,
     n: Answers = None,
@@ -63,15 +63,7 @@ def explain(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object with everything about every token.")
     ] = False,
-    amateur: Amateur = None,
-    contrast: Contrast = None,
-    *,
     decoding: Decoding,
-    threads: Threads = None,
-    context: Context = None,
-    kv: Kv = None,
-    runner: Runner = "native",
-    weights: Weights = None,
     quiet: Quiet = False,
 ) -> None:
     """Answer one prompt and show how each token came about: a line a token, and stages where asked.
@@ -83,7 +75,6 @@ def explain(
     With --search the tree of hypotheses is shown instead: which went on, which ended, and why the others were
     dropped. "logprob" is of all tokens up to there.
     """
-    decoding = contrasting(decoding, amateur, contrast)
     looks, n_answers, decoding = searching(decoding, search, amounts.count("-n", n), must_contain or ())
     if looks is None and n_answers is not None and n_answers > 1:
         raise BadRequest(
@@ -100,13 +91,7 @@ def explain(
         system=system,
         n=n_answers,
         search=looks,
-        amateur=amateur,
         decoding=decoding,
-        threads=threads,
-        context=context,
-        kv=kv,
-        runner=runner,
-        weights=weights,
         quiet=quiet,
     ) as (events, asked):
         if as_json:

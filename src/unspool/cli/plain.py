@@ -94,9 +94,10 @@ def run(given: dict[str, Any]) -> int:
 
 def _answer(given: dict[str, Any]) -> None:
     from unspool.cli.answer import NEEDS, answer
+    from unspool.cli.model_options import gathered
     from unspool.cli.param_words import DEFAULTS
     from unspool.cli.typed import decoding_of
 
     how = {name: given[name] for name in ("profile", "assignments", *DEFAULTS) if name in given}
     asked = {name: value for name, value in given.items() if name not in how}
-    answer(**asked, decoding=decoding_of(how, has=NEEDS))
+    answer(**gathered({**asked, "decoding": decoding_of(how, has=NEEDS)}))

@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from unspool.cli.answer import NEEDS, answer
-from unspool.cli.contrast import Amateur, Contrast
 from unspool.cli.decoding import Decoding
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
-from unspool.models.catalogue import DEFAULT_MODEL
+from unspool.cli.model_options import ModelOptions
+from unspool.cli.options import with_model_options
 
 Prompt = Annotated[
     str | None,
@@ -46,23 +45,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard 
 
 
 @with_decoding_options(has=NEEDS)
+@with_model_options
 def run(
+    *,
     prompt: Prompt = None,
-    model: Model = DEFAULT_MODEL,
+    model: ModelOptions,
     raw: Raw = False,
     system: System = None,
     n: Answers = None,
     search: Search = None,
     must_contain: MustContain = None,
-    amateur: Amateur = None,
-    contrast: Contrast = None,
-    *,
     decoding: Decoding,
-    threads: Threads = None,
-    context: Context = None,
-    kv: Kv = None,
-    runner: Runner = "native",
-    weights: Weights = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool,
@@ -79,21 +72,14 @@ def run(
     line of three dashes between answers.
     """
     answer(
-        prompt,
-        model,
-        raw,
-        system,
-        n,
-        search,
-        must_contain,
-        amateur,
-        contrast,
+        prompt=prompt,
+        model=model,
+        raw=raw,
+        system=system,
+        n=n,
+        search=search,
+        must_contain=must_contain,
         decoding=decoding,
-        threads=threads,
-        context=context,
-        kv=kv,
-        runner=runner,
-        weights=weights,
         quiet=quiet,
         as_json=as_json,
     )

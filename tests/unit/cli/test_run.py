@@ -176,6 +176,7 @@ def test_every_option_reaches_the_parameters(unspool, fake_llm) -> None:
         "quiet": False,
         "amateur": None,
         "weights": None,
+        "limits": None,
     }
 
 

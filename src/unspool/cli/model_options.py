@@ -1,0 +1,84 @@
+"""--model and its companions as one value: which model answers, and what of this machine it gets.
+
+The options themselves are in options.py; nothing here brings their machinery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from unspool.cli import amounts
+from unspool.cli.contrast import contrasting
+from unspool.models.catalogue import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from unspool.engine.limits import Limits
+    from unspool.llm import LLM
+
+NAMES: Final = ("model", "amateur", "threads", "context", "kv", "runner", "weights")  # of options
+CONTRAST: Final = "contrast"  # how much of the amateur: it becomes part of the decoding
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What was typed, read. Make one with `of`, which checks what can be before a model is there."""
+
+    name: str
+    amateur: str | None
+    n_threads: int | None
+    context: int | None
+    kv: Mapping[str, Any]  # settings of LLM
+    runner: str
+    weights: str | None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        model: str = DEFAULT_MODEL,
+        amateur: str | None = None,
+        threads: str | None = None,
+        context: str | None = None,
+        kv: str | None = None,
+        runner: str = "native",
+        weights: str | None = None,
+    ) -> Self:
+        """The options as typed. Raises BadRequest."""
+        return cls(
+            model,
+            amateur,
+            amounts.count("--threads", threads),
+            amounts.count("--context", context),
+            amounts.kv_size(kv),
+            runner,
+            weights,
+        )
+
+    def load(self, *, quiet: bool, limits: Limits | None = None) -> LLM:
+        """The model, pulled where it is missing, and the amateur beside it."""
+        from unspool.cli.load import load_llm
+
+        return load_llm(
+            self.name,
+            threads=self.n_threads,
+            context=self.context,
+            kv=self.kv,
+            runner=self.runner,
+            quiet=quiet,
+            amateur=self.amateur,
+            weights=self.weights,
+            limits=limits,
+        )
+
+
+def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a command by name: `model` as ModelOptions in the place of all that are about it, and
+    `decoding` with what --contrast says. What was not typed may be missing. Raises BadRequest."""
+    model = ModelOptions.of(**{name: given[name] for name in NAMES if name in given})
+    decoding = contrasting(given["decoding"], model.amateur, given.get(CONTRAST))
+    rest = {name: value for name, value in given.items() if name not in (*NAMES, CONTRAST)}
+    return {**rest, "model": model, "decoding": decoding}
