@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unspool.engine.companion import AMATEUR
 from unspool.engine.engine import Engine
 from unspool.engine.limits import Limits
 from unspool.engine.prompt import checked_ids
@@ -208,6 +209,12 @@ class Door:
     def runner(self) -> Runner:
         """What computes the logits."""
         return self._engine.runner
+
+    @property
+    def amateur(self) -> Runner | None:
+        """What computes the amateur's logits; None where there is no amateur."""
+        runners = self._engine.storage.runners
+        return runners[AMATEUR] if len(runners) > AMATEUR else None
 
     def stats(self) -> EngineStats:
         """What the engine is doing and has done, in numbers; any thread may ask at any time."""

@@ -41,6 +41,7 @@ def answer(
     as_json: bool = False,
 ) -> None:
     """The options are as typed; `unspool run --help` says what they mean."""
+    decoding = model.beside(decoding)
     looks, n_answers, decoding = searching(decoding, search, amounts.count("-n", n), must_contain or ())
     if not as_json:
         refuse_reports(decoding.params, REPORTS, "add --json, or see `unspool explain`")

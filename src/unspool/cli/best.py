@@ -13,11 +13,11 @@ from unspool.cli.answer import read_prompt, search_named
 from unspool.cli.best_verifier import VerifierOptions
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.options import Context, Model, Runner, Threads, Weights
+from unspool.cli.model_options import ModelOptions
+from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
-from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,9 +43,11 @@ def _told(metavar: str, help: str) -> Any:
 
 
 @with_decoding_options(leave_out=REPORTS, has=("best_of",))
+@with_model_options
 def best(
+    *,
     prompt: Prompt = None,
-    model: Model = DEFAULT_MODEL,
+    model: ModelOptions,
     n: Annotated[
         str | None,
         typer.Option(
@@ -102,12 +104,7 @@ def best(
     all_answers: Annotated[
         bool, typer.Option("--all", help="Judge all answers, also when the verifier has decided.")
     ] = False,
-    *,
     decoding: Decoding,
-    threads: Threads = None,
-    context: Context = None,
-    runner: Runner = "native",
-    weights: Weights = None,
     quiet: Quiet = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object with all answers, verdicts and votes.")
@@ -143,7 +140,7 @@ def best(
         amounts.count("-n", n) or wanted.get("n", N_ANSWERS),
         amounts.count("--budget", budget),
     )
-    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
+    decoding = model.beside(decoding)
     usual = "constrained-beam" if must_contain else "sample"
     looks = search_named(search or usual, n_answers, must_contain or ())
     if looks is not None:
@@ -166,9 +163,9 @@ def best(
     system = None if system is None else checked(system, "--system")
     for note in decoding.notes() if not quiet else ():
         print(f"note: {note}", file=sys.stderr)
-    from unspool.cli.load import can_chat, load_llm
+    from unspool.cli.load import can_chat
 
-    llm = load_llm(model, threads=n_threads, context=n_context, runner=runner, quiet=quiet, weights=weights)
+    llm = model.load(quiet=quiet)
     try:
         used_template = not raw and can_chat(llm)
         if not used_template and not raw:
@@ -181,7 +178,9 @@ def best(
     finally:
         llm.close()
     if as_json:
-        _print_json(report, {"model": model, "prompt": text, "chat_template": used_template}, decoding, judge)
+        _print_json(
+            report, {"model": model.name, "prompt": text, "chat_template": used_template}, decoding, judge
+        )
     else:
         _print(report, quiet=quiet)
 

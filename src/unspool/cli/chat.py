@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unspool.cli import amounts
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
+from unspool.cli.model_options import ModelOptions
+from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain
 from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolError
-from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from unspool.cli.chat_session import ChatSession
@@ -29,8 +28,10 @@ FENCE = '"""'
 
 
 @with_decoding_options(leave_out=REPORTS)
+@with_model_options
 def chat(
-    model: Model = DEFAULT_MODEL,
+    *,
+    model: ModelOptions,
     system: Annotated[
         str | None, typer.Option(metavar="TEXT", help="A system message; /system changes it.")
     ] = None,
@@ -55,13 +56,7 @@ def chat(
         ),
     ] = None,
     must_contain: MustContain = None,
-    *,
     decoding: Decoding,
-    threads: Threads = None,
-    context: Context = None,
-    kv: Kv = None,
-    runner: Runner = "native",
-    weights: Weights = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting and no figures.")] = False,
 ) -> None:
     """Talk with a model. /help lists the commands.
@@ -69,16 +64,15 @@ def chat(
     Ctrl-C stops an answer and keeps what was written, Ctrl-D leaves. Through a pipe every line is a
     message or a command, answers go to standard output, and the first error ends the script.
     """
-    n_threads, n_context = amounts.count("--threads", threads), amounts.count("--context", context)
-    kv_settings = amounts.kv_size(kv)
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_kept import KeptChat
     from unspool.cli.chat_session import ChatSession
     from unspool.cli.line_editor import terminal_lines
-    from unspool.cli.load import can_chat, load_llm
+    from unspool.cli.load import can_chat
 
     system = None if system is None else checked(system, "--system")
-    session = ChatSession(model, decoding, system, one_answer(search, must_contain or ()))
+    looks, has_amateur = one_answer(search, must_contain or ()), model.amateur is not None
+    session = ChatSession(model.name, model.beside(decoding), system, looks, has_amateur)
     _ = session.asked  # refuses what the search has no meaning for
     kept = None if session_file is None else KeptChat(session, session_file)
     if kept is not None and kept.is_there and load is not None:
@@ -93,31 +87,24 @@ def chat(
         say(handle(session, f"/load {load}").text, quiet)
     if goes_on:
         # What was typed wins over the file: a whole profile over all of it.
-        session.decoding = decoding if decoding.shown_profile else session.decoding.setting(**decoding.typed)
+        over = decoding if decoding.shown_profile else session.decoding.setting(**decoding.typed)
+        session.decoding = model.beside(over)
         session.system = session.system if system is None else system
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)
-    llm = load_llm(
-        model,
-        threads=n_threads,
-        context=n_context,
-        kv=kv_settings,
-        runner=runner,
-        quiet=quiet,
-        weights=weights,
-    )
+    llm = model.load(quiet=quiet)
     try:
         if not can_chat(llm):
             raise TemplateError(
-                f"{model} has no chat template, so it cannot chat; `unspool run --raw --model {model}` "
-                "continues text with it",
+                f"{model.name} has no chat template, so it cannot chat; "
+                f"`unspool run --raw --model {model.name}` continues text with it",
                 code="no_chat_template",
             )
         if sys.stdin is None:
             raise BadRequest("there is no standard input to read messages from", code="no_prompt")
         is_terminal = sys.stdin.isatty()
         if is_terminal:
-            say(f"{model}: /help lists the commands, Ctrl-D leaves", quiet)
+            say(f"{model.name}: /help lists the commands, Ctrl-D leaves", quiet)
         read_line = terminal_lines() if is_terminal else piped_lines()
         if kept is None:
             talk(session, llm, read_line, quiet=quiet, forgiving=is_terminal)

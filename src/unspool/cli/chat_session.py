@@ -40,6 +40,7 @@ class ChatSession:
     decoding: Decoding
     system: str | None = None
     search: Search | None = None  # how an answer is looked for; None samples it
+    has_amateur: bool = False  # whether there is a second model to contrast with
     turns: list[Turn] = field(default_factory=list)
     last: Event | None = None  # the final event of the last complete answer
     n_answers: int = 0
@@ -52,7 +53,9 @@ class ChatSession:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """Parameters and search, as a request has them; drawing is silent where the search draws nothing."""
+        """Parameters and search, as a request has them; drawing is silent where the search draws nothing.
+        Raises BadRequest for what a profile or a file brought and cannot be asked for here."""
+        self._refuse_contrast(self.params)
         if self.search is None:
             return {"params": self.params}
         decoding = self.decoding if self.search.draws else self.decoding.drawing_nothing()
@@ -137,11 +140,22 @@ class ChatSession:
         else:
             changed = self.decoding.setting(**{name: read_value(name, value)})
         refuse_reports(changed.params, REPORTS, "`unspool explain` and `unspool run --json` print it")
+        self._refuse_contrast(changed.params)
         self.decoding = changed
 
     def use_profile(self, name: str) -> None:
         """Go on under another profile; what was typed stays over it. Raises BadRequest."""
-        self.decoding = self.decoding.under(name)
+        changed = self.decoding.under(name)
+        self._refuse_contrast(changed.params)
+        self.decoding = changed
+
+    def _refuse_contrast(self, params: DecodingParams) -> None:
+        if params.contrast_beta > 0 and not self.has_amateur:
+            raise BadRequest(
+                f"contrast_beta={params.contrast_beta:g} needs a second model, and this chat has none; begin "
+                "it with --amateur MODEL, or /set contrast_beta 0",
+                code="no_amateur",
+            )
 
 
 def expand_path(text: str) -> Path:

@@ -1,4 +1,4 @@
-"""What --amateur and --contrast say of a decoding; the options themselves are in options.py."""
+"""What --contrast and --amateur say of a decoding; the options themselves are in options.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _USUAL: Final = 0.5  # beta of the paper, where an amateur is given and nobody s
 _SETTINGS: Final = {"alpha": "contrast_alpha", "beta": "contrast_beta"}
 
 
-def contrasting(decoding: Decoding, amateur: str | None, contrast: str | None) -> Decoding:
-    """The decoding with what the two options say. Raises BadRequest for one without the other."""
+def saying(decoding: Decoding, contrast: str | None) -> Decoding:
+    """The decoding with what --contrast says as typed. Raises BadRequest."""
     typed: dict[str, Any] = {}
     for part in filter(None, (contrast or "").split(",")):
         name, equals, value = part.partition("=")
@@ -28,20 +28,29 @@ def contrasting(decoding: Decoding, amateur: str | None, contrast: str | None) -
                 f"--contrast says {name.strip()}, and so does another option; keep one", code="bad_contrast"
             )
         typed[parameter] = number_or_text(value.strip())
-    if typed:
-        decoding = decoding.setting(**typed)
-    says_beta = "contrast_beta" in typed or "contrast_beta" in decoding.typed
-    if amateur is not None and not says_beta and decoding.params.contrast_beta == 0:
+    return decoding.setting(**typed) if typed else decoding
+
+
+def contrasted(decoding: Decoding, amateur: str | None) -> Decoding:
+    """The decoding with an amateur beside it, or without. Raises BadRequest for a contrast without an amateur
+    and for an amateur without a contrast."""
+    if amateur is not None and "contrast_beta" not in decoding.typed and not decoding.params.contrast_beta:
         decoding = decoding.setting(contrast_beta=_USUAL)
-    if amateur is None and (contrast is not None or decoding.params.contrast_beta > 0):
-        raise BadRequest(
-            "a contrast needs a second model; add --amateur with a smaller one of the same tokens",
-            code="no_amateur",
-        )
-    if amateur is not None and decoding.params.contrast_beta == 0:
+    beta = decoding.params.contrast_beta
+    if amateur is None and beta > 0:
+        raise no_amateur(f"contrast_beta={beta:g}")
+    if amateur is not None and beta == 0:
         raise BadRequest(
             f"the amateur {brief(amateur)} has no part in it while beta is 0; give beta=0.5, or leave "
             "--amateur out",
             code="bad_contrast",
         )
     return decoding
+
+
+def no_amateur(what: str) -> BadRequest:
+    return BadRequest(
+        f"{what} is a contrast, which needs a second model; add --amateur with a smaller one of the same "
+        "tokens",
+        code="no_amateur",
+    )

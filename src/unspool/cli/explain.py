@@ -75,6 +75,7 @@ def explain(
     With --search the tree of hypotheses is shown instead: which went on, which ended, and why the others were
     dropped. "logprob" is of all tokens up to there.
     """
+    decoding = model.beside(decoding)
     looks, n_answers, decoding = searching(decoding, search, amounts.count("-n", n), must_contain or ())
     if looks is None and n_answers is not None and n_answers > 1:
         raise BadRequest(

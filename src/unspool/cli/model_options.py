@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli import amounts
-from unspool.cli.contrast import contrasting
+from unspool.cli.contrast import contrasted, no_amateur, saying
 from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from unspool.cli.decoding import Decoding
     from unspool.engine.limits import Limits
     from unspool.llm import LLM
 
 NAMES: Final = ("model", "amateur", "threads", "context", "kv", "runner", "weights")  # of options
-CONTRAST: Final = "contrast"  # how much of the amateur: it becomes part of the decoding
+CONTRAST: Final = "contrast"  # how much of the amateur: parameters of the decoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,10 @@ class ModelOptions:
             weights,
         )
 
+    def beside(self, decoding: Decoding) -> Decoding:
+        """The decoding with the amateur beside it. Raises BadRequest for one without the other."""
+        return contrasted(decoding, self.amateur)
+
     def load(self, *, quiet: bool, limits: Limits | None = None) -> LLM:
         """The model, pulled where it is missing, and the amateur beside it."""
         from unspool.cli.load import load_llm
@@ -76,9 +81,12 @@ class ModelOptions:
 
 
 def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a command by name: `model` as ModelOptions in the place of all that are about it, and
-    `decoding` with what --contrast says. What was not typed may be missing. Raises BadRequest."""
+    """The options of a command by name, with `model` as ModelOptions in the place of all that are about it,
+    and what --contrast says in `decoding`. What was not typed may be missing. Raises BadRequest."""
     model = ModelOptions.of(**{name: given[name] for name in NAMES if name in given})
-    decoding = contrasting(given["decoding"], model.amateur, given.get(CONTRAST))
+    contrast = given.get(CONTRAST)
+    if contrast is not None and model.amateur is None:
+        raise no_amateur(f"--contrast {contrast}")
+    decoding = saying(given["decoding"], contrast)
     rest = {name: value for name, value in given.items() if name not in (*NAMES, CONTRAST)}
     return {**rest, "model": model, "decoding": decoding}

@@ -42,6 +42,7 @@ def settings_of(
         **benchmark,
         "model": identity.name,
         "model_sha256": identity.sha256,
+        **_amateur(llm),
         "runner": runner,
         "version": __version__,
         "judges": _JUDGES,
@@ -55,6 +56,14 @@ def _rounding(llm: LLM, prompt_ids: Sequence[int]) -> str:
     score = llm.score(list((*prompt_ids,) * _N_ROUNDED)[:_N_ROUNDED])  # of short prompts over again
     logprobs = np.array([each.token.logprob for each in score.logprobs], "<f8")
     return hashlib.sha256(logprobs.tobytes()).hexdigest()[:16]
+
+
+def _amateur(llm: LLM) -> dict[str, str]:
+    """The second model, where there is one."""
+    if llm.amateur is None:
+        return {}
+    identity = llm.amateur.identity
+    return {"amateur": identity.name, "amateur_sha256": identity.sha256}
 
 
 def default_path(settings: Mapping[str, Any]) -> Path:

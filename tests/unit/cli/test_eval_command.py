@@ -152,7 +152,10 @@ def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
         (["--limit", "0"], "--limit must be a whole number, at least 1"),
         (["--data", "/nowhere"], "give --data a file"),
         (["--set", "deadline_s=1"], "deadline_s=1 makes answers depend on how fast this machine is"),
-        (["--set", "contrast_beta=0.5"], "contrast_beta=0.5 needs a second model"),
+        (
+            ["--set", "contrast_beta=0.5"],
+            "contrast_beta=0.5 is a contrast, which needs a second model; add --amateur",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused_in_one_line(humaneval, arguments, says):
