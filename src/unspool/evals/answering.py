@@ -43,7 +43,7 @@ class _Stopped(Exception):
 
 def n_missing(questions: Sequence[Question], wanted: Wanted, file: AnswerFile) -> int:
     """How many answers are still to be written."""
-    return sum(job.n for job in _jobs(questions, wanted, file))
+    return sum(job.n for job in _jobs(questions, wanted, file, wanted.n))
 
 
 def answer_all(
@@ -57,10 +57,10 @@ def answer_all(
 ) -> None:
     """Have all wanted answers in the file. Those that are there are not written again.
 
-    About `concurrency` answers are decoded side by side: the answers of a request share what was read of its
-    prompt, and while some are judged (tests take a while) others decode. `watch` hears of answers, on the
-    thread that called, once they are kept. Whatever ends the run early, an error or Ctrl-C, ends the requests
-    in flight too, and the answers that were kept stay.
+    About `concurrency` answers are decoded side by side: a request has so many at most, which share what was
+    read of its prompt, and while some are judged (tests take a while) others decode. `watch` hears of
+    answers, on the thread that called, once they are kept. Whatever ends the run early, an error or Ctrl-C,
+    ends the requests in flight too, and the answers that were kept stay.
     """
     n_workers = max(1, -(-concurrency // max(1, wanted.n))) + _N_JUDGES
     over = threading.Event()
@@ -69,7 +69,7 @@ def answer_all(
     def run(job: _Job) -> list[Answer]:
         return _run(llm, job, wanted, decoding, over)
 
-    waiting = iter(_jobs(questions, wanted, file))
+    waiting = iter(_jobs(questions, wanted, file, concurrency))
     running: set[Future[list[Answer]]] = set()
     with ThreadPoolExecutor(n_workers, thread_name_prefix="unspool-eval") as pool:
         try:
@@ -87,17 +87,17 @@ def answer_all(
             over.set()
 
 
-def _jobs(questions: Sequence[Question], wanted: Wanted, file: AnswerFile) -> Iterator[_Job]:
-    """What is missing, as few requests as it takes."""
+def _jobs(questions: Sequence[Question], wanted: Wanted, file: AnswerFile, most: int) -> Iterator[_Job]:
+    """What is missing, as few requests of at most so many answers as it takes."""
     for question in questions:
         first: int | None = None
         for branch in range(wanted.n + 1):
             is_missing = branch < wanted.n and Key(question.name, wanted.series, branch) not in file
             if is_missing and first is None:
                 first = branch
-            elif not is_missing and first is not None:
+            elif first is not None and (not is_missing or branch - first == most):
                 yield _Job(question, first, branch - first)
-                first = None
+                first = branch if is_missing else None
 
 
 def _run(
