@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from unspool.engine.prompt import Prompt, checked_ids, checked_priority
-from unspool.errors import BadRequest, UnknownName, brief
+from unspool.errors import BadRequest, UnknownName, brief, named
 from unspool.params import DecodingParams
 from unspool.search.base import Search
 from unspool.search.best_of import BestOf
@@ -202,4 +202,4 @@ def _check_number(name: str, value: Any, least: int, most: int = _MOST, *, optio
 
 
 def _refusal(name: str, value: object, what: str) -> BadRequest:
-    return BadRequest(f"{name} must be {what}, got {value!r}", code=f"bad_{name}")
+    return BadRequest(f"{named(name)} must be {what}, got {value!r}", code=f"bad_{name}")

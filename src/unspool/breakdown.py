@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, named
 from unspool.kv.layout import pages_for
 from unspool.loading import check_settings, open_model
 from unspool.runners.base import DEFAULT_PAGE_SIZE
@@ -169,7 +169,7 @@ def _check(rows: Sequence[int], prompt: int, context: int, rounds: int) -> None:
         ("rounds", rounds, 1, 100_000),
     ):
         if type(value) is not int or not least <= value <= most:
-            raise BadRequest(f"{name} must be in [{least}, {most}], got {value!r}", code=f"bad_{name}")
+            raise BadRequest(f"{named(name)} must be in [{least}, {most}], got {value!r}", code=f"bad_{name}")
     if not rows and not prompt:
         raise BadRequest("there is nothing to measure; give --rows or --prompt", code="bad_rows")
 

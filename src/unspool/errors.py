@@ -2,13 +2,34 @@
 
 `code` is stable and machine readable; the message may improve. The command line prints
 `error: <message>` and exits with 2 for a bad request and 1 for anything else of ours.
+
+A setting of a call is written by `named`, because who reads the message gave it in one of two ways: `str` of
+the error says it as Python does (kv_tokens=64), and `worded` by the command line's options (--kv 64).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, Final
+
+# Around the name of a setting, and around what is said to Python alone, in a message as it is raised.
+_NAME, _ASIDE = "\x1f", "\x1e"
+_NAMED: Final = re.compile(f"{_NAME}(\\w+)(?:=([^{_NAME}]*))?{_NAME}")
+_SAID_ASIDE: Final = re.compile(f"{_ASIDE}([^{_ASIDE}]*){_ASIDE}")
+_NO_VALUE: Final = object()
+
+
+def named(name: str, value: Any = _NO_VALUE) -> str:
+    """The name of a setting as a message holds it, with its value or without."""
+    return f"{_NAME}{name}{_NAME}" if value is _NO_VALUE else f"{_NAME}{name}={brief(value)}{_NAME}"
+
+
+def in_python(text: str) -> str:
+    """What a message says to who calls from Python, and has no counterpart on the command line."""
+    return f"{_ASIDE}{text}{_ASIDE}"
 
 
 def brief(value: object) -> str:
@@ -39,9 +60,23 @@ class UnspoolError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
-        super().__init__(message)
+        self._message = message
+        super().__init__(self._said({}, r"\1"))
         if code is not None:
             self.code = code
+
+    def worded(self, options: Mapping[str, str]) -> str:
+        """The message with settings named by the options that give them; others keep their names."""
+        return self._said(options, "")
+
+    def _said(self, options: Mapping[str, str], aside: str) -> str:
+        def spelled(found: re.Match[str]) -> str:
+            name, value = found.groups()
+            if value is None:
+                return options.get(name, name)
+            return f"{options[name]} {value}" if name in options else f"{name}={value}"
+
+        return _NAMED.sub(spelled, _SAID_ASIDE.sub(aside, self._message))
 
 
 class BadRequest(UnspoolError):

@@ -16,7 +16,7 @@ import numpy as np
 from unspool import memory
 from unspool.engine.admission import check_context
 from unspool.engine.journal import tell
-from unspool.errors import BadRequest, CapacityError
+from unspool.errors import BadRequest, CapacityError, in_python, named
 from unspool.kv.layout import KvLayout, pages_for
 from unspool.models.loader import LoadedModel
 from unspool.models.weights.quantized_source import check_weights
@@ -89,15 +89,22 @@ def check_settings(
         read_size("kv_memory", kv_memory)
         if kv_tokens is not None:
             raise BadRequest(
-                f"kv_tokens={kv_tokens} and kv_memory={kv_memory!r} both size the KV cache; give one of them",
+                f"{named('kv_tokens', kv_tokens)} and {named('kv_memory', kv_memory)} both size the KV "
+                "cache; give one of them",
                 code="bad_kv_memory",
             )
     if type(page_size) is not int or page_size < 1 or page_size & (page_size - 1):
-        raise BadRequest(f"page_size must be a power of two, got {page_size!r}", code="bad_page_size")
+        raise BadRequest(
+            f"{named('page_size')} must be a power of two, got {page_size!r}", code="bad_page_size"
+        )
     if runner not in RUNNERS:
-        raise BadRequest(f"runner must be one of {', '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
+        raise BadRequest(
+            f"{named('runner')} must be one of {', '.join(RUNNERS)}, got {runner!r}", code="bad_runner"
+        )
     if runner == "reference" and threads is not None:
-        raise BadRequest("the reference runner has no threads; leave threads out", code="bad_threads")
+        raise BadRequest(
+            f"the reference runner has no threads; leave {named('threads')} out", code="bad_threads"
+        )
 
 
 def open_model(model: str | Path, weights: str | None = None, threads: int | None = None) -> LoadedModel:
@@ -108,7 +115,7 @@ def open_model(model: str | Path, weights: str | None = None, threads: int | Non
     A Path is a path, even where a model of that name is in the catalogue.
     """
     if not isinstance(model, (str, Path)):
-        raise BadRequest(f"model must be a name or a path, got {model!r}", code="bad_model")
+        raise BadRequest(f"{named('model')} must be a name or a path, got {model!r}", code="bad_model")
     from unspool.models import catalogue
 
     spec = os.path.join(os.curdir, model) if isinstance(model, Path) else model
@@ -151,16 +158,16 @@ def _tokens_in(kv_memory: int | float | str, models: Sequence[LoadedModel], page
         free = memory.free_bytes()
         if free is None:
             raise BadRequest(
-                f"kv_memory={kv_memory!r} is a part of the free memory, and this system does not say how "
-                "much that is; give bytes (2GiB) or kv_tokens",
+                f"{named('kv_memory', kv_memory)} is a part of the free memory, and this system does not "
+                f"say how much that is; give bytes (2GiB) or tokens{in_python(' as kv_tokens')}",
                 code="bad_kv_memory",
             )
         n_bytes = int(n_bytes * max(free - _weight_bytes(models), 0))
     page_bytes = _page_bytes(models, page_size)
     if n_bytes < page_bytes:
         raise CapacityError(
-            f"kv_memory={kv_memory!r} is {shown(n_bytes)}, and one page of {page_size} tokens takes "
-            f"{shown(page_bytes)}; give more, or a smaller page_size"
+            f"{named('kv_memory', kv_memory)} is {shown(n_bytes)}, and one page of {page_size} tokens "
+            f"takes {shown(page_bytes)}; give more{in_python(', or a smaller page_size')}"
         )
     return n_bytes // page_bytes * page_size
 
@@ -202,7 +209,8 @@ def make_runner(
     n_pages = pages_for(kv_tokens, page_size)
     if n_pages > MAX_PAGES:
         raise BadRequest(
-            f"kv_tokens must be at most {MAX_PAGES * page_size} with pages of {page_size}, got {kv_tokens}",
+            f"{named('kv_tokens')} must be at most {MAX_PAGES * page_size} with pages of {page_size}, got "
+            f"{kv_tokens}",
             code="bad_kv_tokens",
         )
     started = perf_counter()
@@ -212,7 +220,8 @@ def make_runner(
         gigabytes = _layout(loaded, page_size).page_bytes * n_pages / 1e9
         raise CapacityError(
             f"memory ran out while loading {loaded.path}: the KV cache of {kv_tokens} tokens takes "
-            f"{gigabytes:.1f} GB beside the weights; give a smaller context_length (--context) or kv_tokens",
+            f"{gigabytes:.1f} GB beside the weights; give a smaller "
+            f"{named('context_length')} or {named('kv_tokens')}",
             code="out_of_memory",
         ) from None
     tell(
@@ -247,6 +256,7 @@ def _check_counts(**counts: Any) -> None:
     for name, value in counts.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise BadRequest(
-                f"{name} must be a whole number, at least 1, got {value!r}; leave it out for the default",
+                f"{named(name)} must be a whole number, at least 1, got {value!r}; leave it out for the "
+                "default",
                 code=f"bad_{name}",
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unspool.engine.prompt import Prompt, checked_ids
-from unspool.errors import BadRequest, ContextOverflow
+from unspool.errors import BadRequest, ContextOverflow, named
 from unspool.params import DecodingParams
 from unspool.types import Event, Request, TokenLogprobs
 
@@ -82,7 +82,8 @@ def windows_of(tokenizer: Tokenizer, text: Prompt, n_most: int, stride: int | No
     most = n_window - 1 + n_begin
     if most < 1:
         raise ContextOverflow(
-            f"a context of {n_most + 1} tokens is too short to score a text in; raise context_length"
+            f"a context of {n_most + 1} tokens is too short to score a text in; raise "
+            f"{named('context_length')}"
         )
     if stride is None:
         stride = max(n_window // 2, 1)

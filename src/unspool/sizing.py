@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Final, cast
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.kv.calculator import FORMATS, KvFormat, KvMemory
 from unspool.models import catalogue
 from unspool.models.architectures import build_graph
@@ -45,13 +45,16 @@ def kv_memory(
     """
     _check_counts(context_length=context_length, n_sequences=n_sequences, page_size=page_size)
     if page_size & (page_size - 1):
-        raise BadRequest(f"page_size must be a power of two, got {page_size}", code="bad_page_size")
+        raise BadRequest(
+            f"{named('page_size')} must be a power of two, got {page_size}", code="bad_page_size"
+        )
     if kv_format not in FORMATS:
         raise BadRequest(
-            f"kv_format must be one of {', '.join(FORMATS)}, got {brief(kv_format)}", code="bad_kv_format"
+            f"{named('kv_format')} must be one of {', '.join(FORMATS)}, got {brief(kv_format)}",
+            code="bad_kv_format",
         )
     if (model is None) == (shape is None):
-        raise BadRequest("kv_memory takes a model or a shape; give one of them", code="bad_model")
+        raise BadRequest("a model or a shape is measured; give one of them", code="bad_model")
     step_bytes, runs_it = None, True
     if shape is not None:
         runs_it = shape.kind == "heads"
@@ -72,7 +75,7 @@ def kv_memory(
 def _size_of(model: str | Path) -> tuple[LoadedSize, bool]:
     """What the model takes once loaded, and whether this engine runs it."""
     if not isinstance(model, (str, Path)):
-        raise BadRequest(f"model must be a name or a path, got {model!r}", code="bad_model")
+        raise BadRequest(f"{named('model')} must be a name or a path, got {model!r}", code="bad_model")
     known = catalogue.CATALOGUE.get(model) if isinstance(model, str) else None
     if known is not None and known.loaded is not None:
         return known.loaded, True
@@ -102,5 +105,6 @@ def _check_counts(**counts: Any) -> None:
             continue
         if type(value) is not int or not 1 <= value <= 1 << 40:
             raise BadRequest(
-                f"{name} must be a whole number in [1, 2**40], got {brief(value)}", code=f"bad_{name}"
+                f"{named(name)} must be a whole number in [1, 2**40], got {brief(value)}",
+                code=f"bad_{name}",
             )

@@ -76,7 +76,10 @@ def test_a_door_says_what_is_behind_it(tmp_path):
 
 def test_a_context_that_the_cache_keeps_short_is_not_blamed_itself(tmp_path):
     path = write_tiny_llm(tmp_path / "tiny.gguf", context_length=128)
-    with LLM(path, threads=1, kv_tokens=32) as llm, pytest.raises(ContextOverflow, match="--kv"):
+    with LLM(path, threads=1, kv_tokens=32) as llm, pytest.raises(ContextOverflow, match="kv_tokens"):
         llm.generate("a" * 60)
-    with LLM(path, threads=1, context_length=32) as llm, pytest.raises(ContextOverflow, match="--context"):
+    with (
+        LLM(path, threads=1, context_length=32) as llm,
+        pytest.raises(ContextOverflow, match="context_length"),
+    ):
         llm.generate("a" * 60)

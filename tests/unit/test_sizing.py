@@ -131,8 +131,8 @@ def test_a_shape_takes_the_place_of_a_model():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "takes a model or a shape"),
-        ({"model": "smollm2-135m", "shape": CacheShape.of_heads(1, 1, 2)}, "takes a model or a shape"),
+        ({}, "a model or a shape is measured"),
+        ({"model": "smollm2-135m", "shape": CacheShape.of_heads(1, 1, 2)}, "a model or a shape is measured"),
         ({"model": 5}, "model must be a name or a path, got 5"),
         ({"model": "smollm2-135m", "context_length": 0}, r"context_length must be a whole number in \[1, "),
         ({"model": "smollm2-135m", "n_sequences": True}, "n_sequences must be a whole number"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unspool.cli import chat_file
 from unspool.cli.chat_session import ChatSession
+from unspool.cli.names import OPTIONS
 from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ class KeptChat:
                 ) from None
             if error.code != "session_stale":
                 raise
-            return f"note: {error}; until then the conversation is read again"
+            return f"note: {error.worded(OPTIONS)}; until then the conversation is read again"
         except (CapacityError, ContextOverflow) as error:
-            return f"note: {error}; until then the conversation is read again"
+            return f"note: {error.worded(OPTIONS)}; until then the conversation is read again"
         return f"{n_tokens} tokens need not be read again"
 
     def keep(self, llm: LLM) -> None:

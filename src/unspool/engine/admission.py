@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unspool.engine.rules import check_range
-from unspool.errors import BadRequest, ContextOverflow
+from unspool.errors import BadRequest, ContextOverflow, in_python, named
 from unspool.kv.layout import pages_for
 from unspool.runners.base import Runner
 from unspool.search.base import Search
@@ -25,13 +25,14 @@ def search_of(request: Request) -> Search:
         return Sample(request.n, request.first_branch)
     if request.first_branch != 0:
         raise BadRequest(
-            f"branch={request.first_branch} is for answers that are sampled, not for "
+            f"{named('branch', request.first_branch)} is for answers that are sampled, not for "
             f"{type(search).__name__}; leave it out",
             code="bad_branch",
         )
     if request.n not in (1, search.n_answers):
         raise BadRequest(
-            f"n={request.n} and {type(search).__name__} both say how many answers there are; leave n out",
+            f"{named('n', request.n)} and {type(search).__name__} both say how many answers there are; "
+            f"leave {named('n')} out",
             code="bad_n",
         )
     search.check(request.params)
@@ -41,12 +42,15 @@ def search_of(request: Request) -> Search:
 def check_n(n: int, search: Search, n_companions: int, n_rows: int) -> None:
     """Raise BadRequest for more branches, each with its companions, than a step has rows."""
     if type(n) is not int or n < 1:
-        raise BadRequest(f"n must be a whole number, at least 1, got {n!r}", code="bad_n")
+        raise BadRequest(f"{named('n')} must be a whole number, at least 1, got {n!r}", code="bad_n")
     if search.max_branches * (1 + n_companions) > n_rows:
+        most = n_rows // (1 + n_companions)
+        is_sampled = isinstance(search, Sample)
+        way_out = f"give {named('n')} of at most {most}" if is_sampled else f"let it have {most} at most"
         each = "a row" if not n_companions else f"{1 + n_companions} rows, guided or contrasted as it is,"
         raise BadRequest(
-            f"{type(search).__name__} may have {search.max_branches} branches at once, each needs {each} "
-            f"of the step, and a step has {n_rows}; ask for fewer, or give more n_rows",
+            f"{named(type(search).__name__)} may have {search.max_branches} branches at once, each needs "
+            f"{each} of the step, and a step has {n_rows}; {way_out}{in_python(', or give more n_rows')}",
             code="bad_n",
         )
 
@@ -56,9 +60,9 @@ def room_after(what: str, n_tokens: int, n_context: int, runner: Runner) -> int:
     if n_tokens >= n_context:
         is_cut_short = runner.n_pages * runner.page_size <= n_context < runner.context_length
         more = (
-            "give the KV cache more room (kv_tokens, --kv), which is what keeps the context so short"
+            f"give the KV cache more room ({named('kv_tokens')}), which is what keeps the context so short"
             if is_cut_short
-            else "raise context_length (--context) if the model has room"
+            else f"raise {named('context_length')} if the model has room"
         )
         raise ContextOverflow(
             f"{what} has {n_tokens} tokens and the context {n_context}, of which at least "
@@ -96,6 +100,7 @@ def check_context(asked: int, own: int) -> None:
     """Raise BadRequest for a context that the model does not have."""
     if not 1 <= asked <= own:
         raise BadRequest(
-            f"context_length must be in [1, {own}], the model's own, got {asked}; leave it out for the whole",
+            f"{named('context_length')} must be in [1, {own}], the model's own, got {asked}; leave it out "
+            "for the whole",
             code="bad_context_length",
         )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.rules import check_range
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, named
 from unspool.logits.combination import Combination
 from unspool.logits.contrast import Contrast
 from unspool.logits.guidance import Guidance
@@ -44,8 +44,8 @@ def companions_of(
     if is_on("contrast", params):
         if n_models == 1:
             raise BadRequest(
-                f"contrast_beta={params.contrast_beta} needs a second model to contrast with; load one with "
-                "LLM(..., amateur=NAME) (`unspool run --amateur`), or leave contrast_beta at 0",
+                f"contrast_beta={params.contrast_beta} needs a second model to contrast with; load one as "
+                f"{named('amateur')}, or leave contrast_beta at 0",
                 code="no_amateur",
             )
         rule = Contrast(params.contrast_alpha, params.contrast_beta)

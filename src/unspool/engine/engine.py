@@ -20,7 +20,7 @@ from unspool.engine.steady import Steady
 from unspool.engine.step import run_step
 from unspool.engine.storage import Storage
 from unspool.engine.task import Clock, Owner, Phase, Task
-from unspool.errors import BadRequest, CapacityError
+from unspool.errors import BadRequest, CapacityError, named
 from unspool.kv.pool import PagePool
 from unspool.rng import fresh_seed
 from unspool.runners.base import Runner
@@ -137,7 +137,8 @@ class Engine:
         if n_pages_min > self.pool.n_pages:
             raise CapacityError(
                 f"the request may need {n_pages_min * page_size} tokens and the KV cache holds "
-                f"{self.pool.n_pages * page_size}; lower max_tokens or n, or give more kv_tokens"
+                f"{self.pool.n_pages * page_size}; lower max_tokens or {named('n')}, or give "
+                f"more {named('kv_tokens')}"
             )
         request_id = self._n_added
         self._n_added += 1

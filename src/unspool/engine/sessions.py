@@ -25,7 +25,7 @@ from unspool.engine import holding
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.storage import Storage
 from unspool.engine.task import Task
-from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
+from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError, named
 from unspool.kv.layout import pages_for
 from unspool.kv.session import KvIdentity, Session, check_identity
 from unspool.kv.session_file import read_session, write_session
@@ -167,13 +167,13 @@ class Sessions:
         if n_tokens > self._context_length:
             raise ContextOverflow(
                 f"the session {session.origin} has {n_tokens} tokens and the context {self._context_length}; "
-                "raise context_length (--context), and kv_tokens (--kv) where that was given"
+                f"raise {named('context_length')}, and {named('kv_tokens')} where that was given"
             )
         n_pages = pages_for(n_tokens, self._storage.page_size)
         if n_pages > pool.n_pages:
             raise CapacityError(
                 f"the session {session.origin} has {n_tokens} tokens and the KV cache room for "
-                f"{pool.n_pages * self._storage.page_size}; give more kv_tokens"
+                f"{pool.n_pages * self._storage.page_size}; give more {named('kv_tokens')}"
             )
 
     def _fill(self, session: Session, pages: Sequence[int], n_known: int) -> None:

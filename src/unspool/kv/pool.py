@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from unspool.errors import CapacityError
+from unspool.errors import CapacityError, named
 from unspool.types import I32
 
 
@@ -25,7 +25,9 @@ class PagePool:
 
     def __init__(self, n_pages: int) -> None:
         if n_pages < 1:
-            raise CapacityError(f"the KV cache needs at least 1 page, got {n_pages}; give more kv_tokens")
+            raise CapacityError(
+                f"the KV cache needs at least 1 page, got {n_pages}; give more {named('kv_tokens')}"
+            )
         self.n_pages = n_pages
         self._free = list(range(n_pages - 1, -1, -1))  # taken from the end: 0 goes first
         self._holders: I32 = np.zeros(n_pages, dtype=np.int32)  # (n_pages,) tables that hold each page
@@ -63,7 +65,7 @@ class PagePool:
         if n > self.n_available:
             raise CapacityError(
                 f"{n} KV pages are needed and {self.n_available} of {self.n_pages} are free; "
-                "give more kv_tokens, or run fewer requests at once"
+                f"give more {named('kv_tokens')}, or run fewer requests at once"
             )
         if n == 0:
             return []

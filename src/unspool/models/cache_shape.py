@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 
 MAX_LAYERS: Final = 1024
 MAX_SIZE: Final = 1 << 30  # of heads, their values and windows
@@ -66,7 +66,9 @@ class CacheShape:
 
 def _check_layers(n_layers: int) -> None:
     if type(n_layers) is not int or not 1 <= n_layers <= MAX_LAYERS:
-        raise BadRequest(f"n_layers must be in [1, {MAX_LAYERS}], got {brief(n_layers)}", code="bad_shape")
+        raise BadRequest(
+            f"{named('n_layers')} must be in [1, {MAX_LAYERS}], got {brief(n_layers)}", code="bad_shape"
+        )
 
 
 def _check_sizes(*sizes: int) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from unspool.errors import BadRequest, UnsupportedModel, brief
+from unspool.errors import BadRequest, UnsupportedModel, brief, named
 from unspool.models.weights import Encoding, Tensor, open_weights
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, GgufSource
 from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf
@@ -78,9 +78,11 @@ def quantize_file(
     """
     chosen = KINDS.get(kind.lower()) if isinstance(kind, str) else None
     if chosen is None:
-        raise BadRequest(f"type must be one of {', '.join(KINDS)}, got {brief(kind)}", code="bad_type")
+        raise BadRequest(
+            f"{named('kind')} must be one of {', '.join(KINDS)}, got {brief(kind)}", code="bad_type"
+        )
     if n_threads is not None and n_threads < 1:
-        raise BadRequest(f"threads must be at least 1, got {n_threads}", code="bad_threads")
+        raise BadRequest(f"{named('threads')} must be at least 1, got {n_threads}", code="bad_threads")
     model, out = Path(model), Path(out)
     _check_target(model, out, replace)
     source = open_weights(model)
@@ -88,7 +90,7 @@ def quantize_file(
         if not isinstance(source, GgufSource):
             raise UnsupportedModel(
                 f"{model}: is a safetensors folder, and quantize reads GGUF files; convert it first, or load "
-                "it with weights='q4' or 'q8'"
+                f"it with {named('weights', 'q4')} or 'q8'"
             )
         return _write(source, out, chosen, n_threads, progress)
     finally:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool import _native
-from unspool.errors import BadRequest, CapacityError, UnsupportedModel
+from unspool.errors import BadRequest, CapacityError, UnsupportedModel, named
 from unspool.models.graph import Graph
 from unspool.models.identity import ModelIdentity, identify
 from unspool.models.weights import WeightSource
@@ -63,13 +63,14 @@ class NativeRunner:
         n_threads = usable_processors() if n_threads is None else n_threads
         if not 1 <= n_threads <= MAX_THREADS:
             raise BadRequest(
-                f"threads must be in [1, {MAX_THREADS}], got {n_threads}; leave it out for all processors",
+                f"{named('threads')} must be in [1, {MAX_THREADS}], got {n_threads}; leave it out for all "
+                "processors",
                 code="bad_threads",
             )
         if page_size not in PAGE_SIZES:
             raise BadRequest(
-                f"page_size must be one of {', '.join(map(str, PAGE_SIZES))} for the native runner, "
-                f"got {page_size}; leave it out for {DEFAULT_PAGE_SIZE}",
+                f"{named('page_size')} must be one of {', '.join(map(str, PAGE_SIZES))} for the native "
+                f"runner, got {page_size}; leave it out for {DEFAULT_PAGE_SIZE}",
                 code="bad_page_size",
             )
         isa = os.environ.get("UNSPOOL_ISA", "") if isa is None else isa
@@ -82,7 +83,7 @@ class NativeRunner:
         if graph.head_dim > MAX_HEAD_DIM:
             raise UnsupportedModel(
                 f"the model's heads have {graph.head_dim} values, at most {MAX_HEAD_DIM} for the native "
-                "runner; use the reference runner"
+                f"runner; give {named('runner', 'reference')}"
             )
         self.vocab_size = graph.vocab_size
         self.context_length = graph.context_length
@@ -95,7 +96,7 @@ class NativeRunner:
             engine = _native.Engine(n_threads, isa)
         except RuntimeError as problem:
             raise CapacityError(
-                f"the system gives no {n_threads} threads ({problem}); give fewer threads",
+                f"the system gives no {n_threads} threads ({problem}); give fewer {named('threads')}",
                 code="out_of_threads",
             ) from None
         builder = Builder(engine, graph, source)

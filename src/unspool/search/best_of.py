@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from unspool.errors import BadRequest, ParameterConflict, brief
+from unspool.errors import BadRequest, ParameterConflict, brief, named
 from unspool.params import DecodingParams
 from unspool.search.base import Search
 from unspool.search.sample import Sample
@@ -54,8 +54,8 @@ class BestOf:
         _ = self.searched  # refuses what cannot have n answers
         if self.search.is_ranked and self.budget_tokens is not None:
             raise BadRequest(
-                f"budget_tokens={self.budget_tokens} has no meaning with {type(self.search).__name__}, whose "
-                "answers end together; set max_tokens, or sample",
+                f"{named('budget_tokens', self.budget_tokens)} has no meaning with "
+                f"{named(type(self.search).__name__)}, whose answers end together; set max_tokens, or sample",
                 code="bad_budget_tokens",
             )
 
@@ -85,7 +85,7 @@ class BestOf:
         """The parameters to decode with. Raises ParameterConflict where all answers would be the same."""
         if asked.is_greedy and self.n > 1 and not self.search.is_ranked:
             raise ParameterConflict(
-                f"temperature 0 makes {self.n} equal answers; raise temperature, or set n=1",
+                f"temperature 0 makes {self.n} equal answers; raise temperature, or set {named('n', 1)}",
                 ("temperature", "n"),
             )
         if self.verifier.needs_logprobs and asked.logprobs is None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, in_python
 from unspool.params import DecodingParams
 from unspool.search.base import Advance, Asked
 from unspool.search.beam_settings import BeamSettings
@@ -120,6 +120,5 @@ def _is_ids(value: Any) -> bool:
 
 
 def _refusal(problem: str) -> BadRequest:
-    return BadRequest(
-        f"{problem}; write phrases=['a text', [12, 7], ['one way', 'another']]", code="bad_phrases"
-    )
+    example = in_python("; write phrases=['a text', [12, 7], ['one way', 'another']]")
+    return BadRequest(f"{problem}{example}", code="bad_phrases")

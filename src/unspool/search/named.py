@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.search.base import Search
 from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
@@ -73,7 +73,8 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
     if n is not None:
         if settings.get(counting, n) != n:
             raise BadRequest(
-                f"n={n} and {counting}={settings[counting]} both say how many answers; give one of them",
+                f"{named('n', n)} and {counting}={settings[counting]} both say how many answers; give one of "
+                "them",
                 code="bad_n",
             )
         settings[counting] = n
@@ -81,8 +82,8 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
             width = settings.setdefault("width", max(n, _default_width(kind)))
             if isinstance(width, int) and 1 <= width < n:
                 raise BadRequest(
-                    f"n={n} answers are more than a search with width={width} has; ask for {width} at most, "
-                    f"or give a width of {n}",
+                    f"{named('n', n)} is more answers than a search with width={width} has; ask for {width} "
+                    f"at most, or give a width of {n}",
                     code="bad_n",
                 )
     search: Search = kind(**settings)

@@ -242,4 +242,4 @@ def test_the_answers_of_a_search_are_judged(unspool, llm):
         *("--budget", "9"),
     )
     assert refused.exit_code == 2
-    assert "budget_tokens=9 has no meaning with Beam" in refused.err
+    assert "--budget 9 has no meaning with beam" in refused.err

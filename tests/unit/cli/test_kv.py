@@ -74,12 +74,12 @@ def test_what_does_not_fit_is_none(unspool) -> None:
         (("--memory", "1048575"), "--memory 1048575 needs a unit"),
         (("--layers", "2", "--kv-heads", "1", "--head-dim", "8", "--weights", "4.5"), "as in 4.5GiB"),
         (("--memory", "big"), "--memory must be bytes with a unit"),
-        (("--page-size", "24"), "page_size must be a power of two, got 24"),
+        (("--page-size", "24"), "--page-size must be a power of two, got 24"),
         (("--layers", "32"), "a shape needs --layers, --kv-heads, --head-dim; --kv-heads is missing"),
         (("--latent", "512", "--layers", "2"), "a shape needs --layers, --latent, --rope-dim; --rope-dim is"),
         (
             ("--layers", "9999", "--kv-heads", "1", "--head-dim", "8"),
-            "n_layers must be in [1, 1024], got 9999",
+            "--layers must be in [1, 1024], got 9999",
         ),
         (
             ("--layers", "2", "--kv-heads", "1", "--head-dim", "8", "--window-layers", "1"),

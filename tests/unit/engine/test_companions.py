@@ -181,7 +181,7 @@ def test_what_a_companion_has_no_room_for_is_refused():
 
 
 def test_a_contrast_without_an_amateur_is_refused_with_the_way_to_one():
-    with pytest.raises(BadRequest, match=r"needs a second model .* LLM\(\.\.\., amateur=NAME\)") as refused:
+    with pytest.raises(BadRequest, match=r"needs a second model .* load one as amateur") as refused:
         make_engine().add(Request(PROMPT, DecodingParams(**CONTRASTED)))
     assert refused.value.code == "no_amateur"
 

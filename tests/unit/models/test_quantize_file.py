@@ -101,7 +101,7 @@ def test_an_existing_file_is_left_alone_unless_it_may_be_replaced(model, tmp_pat
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_written(model, tmp_path):
-    with pytest.raises(BadRequest, match=r"type must be one of q4_0, .* got 'q3'"):
+    with pytest.raises(BadRequest, match=r"kind must be one of q4_0, .* got 'q3'"):
         quantize_file(model, tmp_path / "out.gguf", "q3")
     with pytest.raises(BadRequest, match="there is no folder"):
         quantize_file(model, tmp_path / "no" / "out.gguf", "q8_0")

@@ -85,7 +85,7 @@ def test_a_mistake_names_the_way_out(text, n, message):
 
 def test_more_answers_than_the_width_are_refused_in_the_words_that_were_used():
     with pytest.raises(
-        BadRequest, match="n=5 answers are more than a search with width=4 has; ask for 4 at most"
+        BadRequest, match="n=5 is more answers than a search with width=4 has; ask for 4 at most"
     ):
         search_of("beam:width=4", 5)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.models.weights.base import Encoding, Tensor, WeightSource
 from unspool.models.weights.quantize import quantize
 
@@ -23,8 +23,8 @@ def check_weights(weights: Any) -> None:
     """BadRequest for a setting that is not there."""
     if weights is not None and (not isinstance(weights, str) or weights not in WEIGHTS):
         raise BadRequest(
-            f"weights must be one of {', '.join(WEIGHTS)}, got {brief(weights)}; leave it out to keep them "
-            "as they are stored",
+            f"{named('weights')} must be one of {', '.join(WEIGHTS)}, got {brief(weights)}; leave it out to "
+            "keep them as they are stored",
             code="bad_weights",
         )
 
@@ -49,7 +49,8 @@ class QuantizedSource:
         for name in source.names():
             if (stored := source.tensor(name).encoding).block_values > 1:
                 raise BadRequest(
-                    f"{source.path}: {name} is quantized already, as {stored.label}; leave weights out",
+                    f"{source.path}: {name} is quantized already, as {stored.label}; leave "
+                    f"{named('weights')} out",
                     code="bad_weights",
                 )
 

@@ -36,7 +36,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Literal
 
-from unspool.errors import VerifierError
+from unspool.errors import VerifierError, named
 from unspool.search.verifiers.sandbox.limits import SandboxLimits
 
 _PROGRAM: Final = (
@@ -123,7 +123,7 @@ class _Heard:
             missing = ", ".join(sorted({"signals", "network", "files"} - set(guards)))
             raise VerifierError(
                 f"this system gives the sandbox no hold on: {missing}; run it on Linux 5.13 or later, or "
-                "pass allow_weak=True for answers that you trust",
+                f"give {named('allow_weak', True)} for answers that you trust",
                 code="no_sandbox",
             )
         if "broken" in facts or (not facts and not self.ended):

@@ -1,0 +1,39 @@
+"""The options that give what the library calls by other names: how its errors speak at the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+OPTIONS: Final[Mapping[str, str]] = {
+    # Of a model and the machine
+    "model": "--model",
+    "amateur": "--amateur",
+    "threads": "--threads",
+    "context_length": "--context",
+    "kv_tokens": "--kv",
+    "kv_memory": "--kv",
+    "runner": "--runner",
+    "weights": "--weights",
+    # Of a request
+    "n": "-n",
+    "search": "--search",
+    "budget_tokens": "--budget",
+    "Sample": "sample",
+    "Beam": "beam",
+    "BeamSample": "beam-sample",
+    "ConstrainedBeam": "constrained-beam",
+    "DiverseBeam": "diverse-beam",
+    "StochasticBeam": "stochastic-beam",
+    # Of a verifier
+    "allow_weak": "--with allow_weak=true",
+    # Of single commands: kv, bench, quantize
+    "n_sequences": "--batch",
+    "n_layers": "--layers",
+    "page_size": "--page-size",
+    "rows": "--rows",
+    "prompt": "--prompt",
+    "context": "--context",
+    "rounds": "--rounds",
+    "kind": "--type",
+}
