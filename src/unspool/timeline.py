@@ -59,6 +59,10 @@ class Timeline:
             raise BadRequest(
                 f"{VARIABLE}={value} is a folder; give the name of a file, or 1", code="bad_profile_path"
             )
+        if path.exists() and not path.is_file():  # a device or a pipe, which a file would take the place of
+            raise BadRequest(
+                f"{VARIABLE}={value} is no regular file; give another name, or 1", code="bad_profile_path"
+            )
         return cls(engine, runner, path)
 
     def _add(self, laps: Sequence[float]) -> None:

@@ -14,8 +14,11 @@ from typing import IO
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file beside `path` to write to. When the block ends it is flushed to the disk and takes the name.
 
-    OSError where the disk or the folder does not take it, ValueError where `path` cannot be a name.
+    OSError where the disk or the folder does not take it, ValueError where `path` cannot be a name, or is a
+    device, a pipe or a folder, whose place a file would take.
     """
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no regular file")
     temporary = None
     try:
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, prefix=".unspool-", delete=False) as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 
 import pytest
 from tiny_llm import write_tiny_llm
@@ -85,4 +86,8 @@ def test_a_folder_that_is_not_there_is_refused_before_anything_runs(path, tmp_pa
         LLM(path, runner="native")
     monkeypatch.setenv("UNSPOOL_PROFILE", str(tmp_path))
     with pytest.raises(BadRequest, match="is a folder; give the name of a file"):
+        LLM(path, runner="native")
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("UNSPOOL_PROFILE", str(tmp_path / "pipe"))
+    with pytest.raises(BadRequest, match="is no regular file; give another name, or 1"):
         LLM(path, runner="native")

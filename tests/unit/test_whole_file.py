@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,10 @@ def test_what_was_there_stays_where_writing_ends_early(tmp_path: Path, end: type
 def test_a_folder_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"), whole_file(tmp_path / "none" / "new"):
         raise AssertionError("nothing was opened")
+
+
+def test_a_pipe_keeps_its_name(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="it is no regular file"), whole_file(tmp_path / "pipe"):
+        raise AssertionError("nothing was opened")
+    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]

@@ -45,7 +45,7 @@ def save(session: ChatSession, path: Path) -> None:
     try:
         with whole_file(path) as file:
             file.write(text.encode())
-    except (OSError, ValueError) as error:  # ValueError: a name that cannot be one
+    except (OSError, ValueError) as error:
         raise UnspoolError(
             f"cannot save {path}: {reason(error)}; choose another file", code="chat_file"
         ) from error

@@ -83,7 +83,7 @@ def write_session(path: str | Path, session: Session) -> int:
         with whole_file(path) as file:
             for part in parts:
                 file.write(part)
-    except (OSError, ValueError) as problem:  # ValueError: a name that cannot be one
+    except (OSError, ValueError) as problem:
         raise SessionFileError(
             path, "file", f"cannot be written: {reason(problem)}; choose another place"
         ) from problem

@@ -104,6 +104,8 @@ def _check_target(model: Path, out: Path, replace: bool) -> None:
         raise BadRequest(f"{out}: is a folder; give the name of a file", code="bad_output")
     if not os.path.exists(out):
         return
+    if not os.path.isfile(out):  # a device or a pipe, which a file would take the place of
+        raise BadRequest(f"{out}: is no regular file; give another name", code="bad_output")
     if os.path.exists(model) and os.path.samefile(model, out):
         raise BadRequest(f"{out}: is the model itself; give another name", code="bad_output")
     if not replace:

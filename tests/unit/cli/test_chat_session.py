@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -362,3 +363,11 @@ def test_an_interrupted_save_leaves_no_half_file(session, tmp_path: Path, monkey
     with pytest.raises(KeyboardInterrupt):
         chat_file.save(session, tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_device_is_not_replaced_by_a_conversation(session, tmp_path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UnspoolError, match="it is no regular file; choose another file"):
+        chat_file.save(session, pipe)
+    assert pipe.is_fifo()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,12 @@ def test_weights_are_quantized_as_they_are_loaded(model, capsys):
     assert tokens("--weights", "q8") == tokens("--weights", "q8") != []
     assert run_command(["run", "-m", str(model), "hello", "--weights", "q3"]) == 2
     assert "weights must be one of q8, q4, got 'q3'" in capsys.readouterr().err
+
+
+def test_a_device_is_not_replaced_by_a_file(unspool, model, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ran = unspool("quantize", str(model), str(pipe), "--force")
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert ran.err == f"error: {pipe}: is no regular file; give another name\n"
+    assert pipe.is_fifo()

@@ -94,6 +94,11 @@ def test_an_empty_file_a_folder_and_a_pipe_are_refused(tmp_path, path):
         with pytest.raises(SessionFileError, match=problem) as caught:
             read_session(name)
         assert (caught.value.field, caught.value.code) == ("file", "session_file")
+    with pytest.raises(
+        SessionFileError, match="cannot be written: it is no regular file; choose another place"
+    ):
+        write_session(tmp_path / "pipe", session_of())
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize("n_tokens", [0, 3])
