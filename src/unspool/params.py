@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from unspool import param_checks as checks
 from unspool import param_conflicts
-from unspool.errors import BadRequest, UnknownName
+from unspool.errors import BadRequest, UnknownName, in_python
 from unspool.param_checks import Bias, Range
 from unspool.param_dialects import Dialects
 from unspool.unsupported import UNSUPPORTED
@@ -73,7 +73,7 @@ RANGES: Final[Mapping[str, Range]] = {
         True,
         1,
         None,
-        "None writes to the end of the context; to count a prompt's tokens use LLM.tokenize",
+        "None writes to the end of the context" + in_python("; to count a prompt's tokens use LLM.tokenize"),
         optional=True,
     ),
     "deadline_s": Range(False, 0, None, "None sets no deadline", open_low=True, optional=True),

@@ -31,6 +31,7 @@ def read_size(name: str, value: Any, *, also: str = "") -> int | float:
     `value` is a whole number of bytes, a float that is a part, or either as text: "2GiB", "50%". `also`
     tells what else would do, for the message.
     """
+    given = value
     if isinstance(value, str) and (written := _WRITTEN.fullmatch(value.strip())):
         number, unit = float(written[1]), written[2].lower()
         if unit == "%":
@@ -43,7 +44,7 @@ def read_size(name: str, value: Any, *, also: str = "") -> int | float:
         return value
     raise BadRequest(
         f"{name} must be {also}bytes with a unit (2GiB, 500MB; {', '.join(_UNITS)}) or a part of the free "
-        f"memory (50%, at most 100%), got {brief(value)}",
+        f"memory (50%, at most 100%), got {brief(given)}",
         code=_code(name),
     )
 

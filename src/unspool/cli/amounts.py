@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unspool.cli.text import number_or_text
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, brief
 from unspool.sizes import read_size
 
 
@@ -30,11 +30,12 @@ def count(name: str, text: str | None) -> int | None:
     )
 
 
-def whole(name: str, text: str, least: int = 0) -> int:
+def whole(name: str, text: str, least: int = 0, most: int | None = None) -> int:
     """An option that counts something, where 0 may be a count. Raises BadRequest."""
     value = number_or_text(text)
-    if not isinstance(value, int) or value < least:
+    if not isinstance(value, int) or value < least or (most is not None and value > most):
+        wanted = f", at least {least}" if most is None else f" in [{least}, {most}]"
         raise BadRequest(
-            f"{name} must be a whole number, at least {least}, got {text!r}", code=f"bad_{name.strip('-')}"
+            f"{name} must be a whole number{wanted}, got {brief(text)}", code=f"bad_{name.strip('-')}"
         )
     return value

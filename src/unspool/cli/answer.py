@@ -133,7 +133,7 @@ def search_named(text: str, n: int | None, must_contain: Sequence[str] = ()) -> 
         return None
     from unspool.search.named import search_of
 
-    return search_of(text, n, must_contain)
+    return search_of(text, n, [checked(phrase, "--must-contain") for phrase in must_contain])
 
 
 def read_prompt(prompt: str | None) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,13 +49,25 @@ class VerifierOptions:
         if self.name.partition(":")[2]:
             settings = self._settings()
             return make("function", function=_imported(self.name), **settings)
-        find(self.name)  # that there is one comes before what it is given
+        maker = find(self.name)  # that there is one comes before what it is given
         settings = self._settings()
         if self.name in _CONTINUE:
             settings.setdefault("continues_prompt", continues_prompt)
         if self.name == "majority":
             _set_answers(settings)
+        self._require(maker, settings)
         return make(self.name, **settings)
+
+    def _require(self, maker: Callable[..., Verifier], settings: Mapping[str, Any]) -> None:
+        """Raise BadRequest for an option without which there is nothing to judge by."""
+        for option, wanted in SETTINGS.items():
+            setting = wanted.get(self.name, "")
+            declared = inspect.signature(maker).parameters.get(setting)
+            if declared is not None and declared.default is declared.empty and setting not in settings:
+                raise BadRequest(
+                    f"--verifier {self.name} needs {option}; `unspool best --help` says what it takes",
+                    code="bad_verifier",
+                )
 
     def check(self, prompt: str) -> None:
         """Raise BadRequest for a prompt in which the verifier has nothing to go by."""

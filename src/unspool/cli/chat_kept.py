@@ -39,6 +39,11 @@ class KeptChat:
     def begin(self) -> str:
         """Take over the conversation of the file, if there is one; what to tell about it."""
         if not self.is_there:
+            if not self.path.parent.is_dir():  # told before there is an answer to lose
+                raise BadRequest(
+                    f"--session {self.path}: there is no folder {self.path.parent}; make it, or name another",
+                    code="bad_session",
+                )
             self._written = self._ended = chat_file.content_of(self._session)
             return f"{self.path} is new: the conversation will be kept there"
         from unspool.kv.session_file import read_header

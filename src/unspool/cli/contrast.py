@@ -15,7 +15,7 @@ _SETTINGS: Final = {"alpha": "contrast_alpha", "beta": "contrast_beta"}
 def saying(decoding: Decoding, contrast: str | None) -> Decoding:
     """The decoding with what --contrast says as typed. Raises BadRequest."""
     typed: dict[str, Any] = {}
-    for part in filter(None, (contrast or "").split(",")):
+    for part in () if contrast is None else contrast.split(","):
         name, equals, value = part.partition("=")
         parameter = _SETTINGS.get(name.strip())
         if parameter is None or not equals:

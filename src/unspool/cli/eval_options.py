@@ -64,6 +64,11 @@ def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) 
             f"temperature 0 makes {n} equal answers; raise temperature, or give -n 0 for greedy ones only",
             ("temperature", "n"),
         )
+    if params.seed is None:
+        raise BadRequest(
+            "--seed none is a fresh one each time; an evaluation that goes on needs its seed, as in 0",
+            code="bad_seed",
+        )
     if params.deadline_s is not None:
         raise BadRequest(
             f"deadline_s={params.deadline_s:g} makes answers depend on how fast this machine is; give "

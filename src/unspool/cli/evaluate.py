@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Evaluate a model, and what searching for answers adds to it.")
 _SEED: Final = {"seed": 0}  # the same command says the same
+_MOST: Final = 1_000_000  # problems, and samples of each: more than anybody waits for
 
 
 @app.command("humaneval")
@@ -93,7 +94,7 @@ def humaneval(
     from unspool.evals.program_form import FORMS, form_for
     from unspool.evals.settings import settings_of
 
-    n_samples, ks = amounts.whole("-n", n, 0), _ks("1" if k is None else k)
+    n_samples, ks = amounts.whole("-n", n, 0, _MOST), _ks("1" if k is None else k)
     if k is not None and not n_samples:
         raise BadRequest(
             f"--k {k} is of samples, and -n 0 has none; leave --k out, or give -n of at least {ks[-1]}",
@@ -157,11 +158,11 @@ def arithmetic(
     from unspool.evals.settings import settings_of
     from unspool.evals.word_problems import word_problems
 
-    n_samples = amounts.whole("-n", n, 0)
-    seed = amounts.whole("--problem-seed", problem_seed, 0)
+    n_samples = amounts.whole("-n", n, 0, _MOST)
+    seed = amounts.whole("--problem-seed", problem_seed, 0, 2**64 - 1)
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
-    made = word_problems(amounts.whole("--problems", problems, 1), seed=seed)
+    made = word_problems(amounts.whole("--problems", problems, 1, _MOST), seed=seed)
     llm = model.load(quiet=quiet, limits=_limits(n_side))
     try:
         questions = questions_of(llm, made)

@@ -26,6 +26,9 @@ OPTIONS: Final[Mapping[str, str]] = {
     "DiverseBeam": "diverse-beam",
     "StochasticBeam": "stochastic-beam",
     # Of a verifier
+    "expected": "--expect",
+    "sources": "--source",
+    "url": "--url",
     "allow_weak": "--with allow_weak=true",
     # Of single commands: kv, bench, quantize
     "n_sequences": "--batch",

@@ -118,6 +118,11 @@ def _check_phrases(kind: Any, name: str, must_contain: Sequence[str]) -> None:
 def _phrase(text: str) -> str | list[str]:
     """Alternatives with | between; `\\|` is the sign itself."""
     alternatives = [each.replace("\\|", "|") for each in re.split(r"(?<!\\)\|", text)]
+    if not all(alternatives):
+        raise BadRequest(
+            f"--must-contain takes a text, or texts with | between, none of them empty, got {brief(text)}",
+            code="bad_phrases",
+        )
     return alternatives[0] if len(alternatives) == 1 else alternatives
 
 

@@ -148,7 +148,7 @@ def test_tests_come_from_a_file_and_the_prompt_begins_the_program_where_it_is_co
         ((), "--verifier is missing"),
         (("--verifier", "python-examples"), "put some in, or give --verifier python-tests with --tests"),
         (("--verifier", "regexp"), "did you mean 'regex'"),
-        (("--verifier", "regex"), "pattern"),
+        (("--verifier", "regex"), "--verifier regex needs --answer-regex"),
         (("--verifier", "regex", "--answer-regex", "x", "-n", "0"), "-n must be"),
         (("--verifier", "regex", "--answer-regex", "x", "--budget", "no"), "--budget must be"),
         (("--verifier", "regex", "--answer-regex", "x", "--temperature", "0"), "equal answers"),

@@ -172,8 +172,11 @@ def test_a_place_that_cannot_be_written_is_told_once_and_the_chat_goes_on(
     from unspool.cli.decoding import Decoding
 
     session = ChatSession("m", Decoding.of())
-    kept = KeptChat(session, str(tmp_path / "no" / "folder"))
+    folder = tmp_path / "no"
+    folder.mkdir()
+    kept = KeptChat(session, str(folder / "file"))
     kept.begin()
+    folder.rmdir()  # one that was not there before is refused by `begin`
     lines = iter(["Hi", "", "More"])
     chat.talk(
         session,

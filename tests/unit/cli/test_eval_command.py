@@ -142,7 +142,7 @@ def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
             ["-n", "0", "--k", "7"],
             "--k 7 is of samples, and -n 0 has none; leave --k out, or give -n of at least 7",
         ),
-        (["-n", "x"], "-n must be a whole number, at least 0, got 'x'"),
+        (["-n", "x"], "-n must be a whole number in [0, 1000000], got 'x'"),
         (["--k", "0"], "--k must be a whole number, at least 1, got '0'"),
         (["--k", "1,"], "--k must be a whole number, at least 1, got ''"),
         (["-n", "0", "--no-greedy"], "leave nothing to do"),
@@ -236,7 +236,7 @@ def test_weights_that_are_quantized_as_they_are_loaded_are_another_model(arithme
 
 
 def test_problems_without_number_are_refused(arithmetic):
-    assert "--problems must be a whole number, at least 1" in arithmetic("--problems", "0").err
+    assert "--problems must be a whole number in [1, 1000000]" in arithmetic("--problems", "0").err
 
 
 def test_a_terminal_sees_a_bar(monkeypatch, capsys):

@@ -49,8 +49,8 @@ COMMANDS = {
     "run": ("run", "Hi"),
     "explain": ("explain", "Hi"),
     "chat": ("chat",),
-    "best": ("best", "Hi", "--verifier", "sum-logprob"),
-    "eval": ("eval", "arithmetic", "--problems", "1"),
+    "best": ("best", "Hi"),
+    "eval": ("eval", "arithmetic"),
 }
 
 
@@ -93,11 +93,27 @@ COMMANDS = {
         (("run", "best"), ["--search", "beam:width=2", "-n", "3"], "-n 3 is more answers than a search with"),
         (("best",), ["--search", "beam", "--budget", "9"], "--budget 9 has no meaning with beam, whose"),
         (("best",), ["--temperature", "0"], "makes 16 equal answers; raise temperature, or set -n 1\n"),
+        (("run", "chat"), ["--must-contain", "a|"], "--must-contain takes a text, or texts with | between,"),
         (
-            ("run",),
-            ["--must-contain", ""],
-            "a phrase must be a text, a list of token ids, or a list of alter",
+            ("run", "best"),
+            ["--must-contain", "\udcff"],
+            "--must-contain is not valid UTF-8; convert it first",
         ),
+        (ALL, ["--max-tokens", "0"], "or None, got 0; None writes to the end of the context\n"),
+        (ALL, ["--kv", "101%"], "(50%, at most 100%), got '101%'"),
+        (ALL, ["--amateur", "MODEL", "--contrast", ""], "--contrast takes alpha=X and beta=X, got ''"),
+        (("best",), ["--verifier", "arithmetic", "--expect", "x"], "--expect must be one number, got 'x'"),
+        (("best",), ["--verifier", "http-reward", "--url", "x"], "--url must be an http or https address"),
+        (("best",), ["--verifier", "python-tests"], "--verifier python-tests needs --tests; `unspool best"),
+        (
+            ("chat",),
+            ["--session", "/nowhere/a"],
+            "--session /nowhere/a: there is no folder /nowhere; make it",
+        ),
+        (("eval",), ["--seed", "none"], "--seed none is a fresh one each time"),
+        (("eval",), ["-n", "99999999"], "-n must be a whole number in [0, 1000000], got '99999999'"),
+        (("eval",), ["--limit", "99999999"], "--problems must be a whole number in [1, 1000000], got"),
+        (("eval",), ["--problem-seed", "9" * 20], "--problem-seed must be a whole number in [0, 18446744073"),
         (("eval",), ["--context", "2"], "is too short to score a text in; raise --context\n"),
     ],
 )
@@ -108,6 +124,8 @@ def test_what_the_library_refuses_is_said_in_the_options_that_were_typed(
         words, given = list(COMMANDS[command]), list(options)
         if given[-1] == LONG:
             words[1] = given.pop()
+        if command == "best" and "--verifier" not in given:
+            given += ["--verifier", "sum-logprob"]
         given = [model if word == "MODEL" else word for word in given]
         ran = unspool(*words, "--model", model, *given, stdin=b"Hi\n")
         assert ran.exit_code in (1, 2), (command, ran)

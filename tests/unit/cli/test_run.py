@@ -418,3 +418,21 @@ def test_utf8_is_understood_in_a_locale_without_it(monkeypatch) -> None:
         checked("h\udcff", "the prompt")
     with pytest.raises(BadRequest, match="not valid UTF-8"):
         checked("\ud800", "the prompt")
+
+
+def test_the_version_goes_to_standard_output_or_says_why_not() -> None:
+    done = _command("--version", stdout=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.startswith(b"unspool ")
+    if Path("/dev/full").is_char_device():
+        with open("/dev/full", "wb") as full:
+            done = _command("--version", stdout=full)
+        assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+
+
+def test_an_interrupt_while_the_commands_are_put_together_is_no_traceback(monkeypatch) -> None:
+    def interrupted(_app):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.main.get_command", interrupted)
+    assert main(["params"]) == 130

@@ -54,7 +54,7 @@ def test_phrases_are_given_beside_the_name(text, must_contain, phrases, width):
         ("beam", ["a"], "search beam knows no phrases; with --must-contain give --search constrained-beam"),
         ("sample", ["a"], "search sample knows no phrases"),
         ("constrained-beam", [], "search constrained-beam needs phrases that answers must contain"),
-        ("constrained-beam", ["a||b"], "a phrase must be a text"),
+        ("constrained-beam", ["a||b"], "none of them empty, got 'a||b'"),
         ("constrained-beam:phrases=a", ["a"], "search constrained-beam has no setting 'phrases=a'"),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.search.verifiers.quantity import Quantity, known_unit, quantities
 from unspool.types import Completion
@@ -52,7 +52,8 @@ class Arithmetic(Alone):
             )
         if self.expected is not None and len(_read(str(self.expected))) != 1:
             raise BadRequest(
-                f"expected must be one number, got {brief(self.expected)}; for example 42, '3/4' or '5 km'",
+                f"{named('expected')} must be one number, got {brief(self.expected)}; for example 42, '3/4' "
+                "or '5 km'",
                 code="bad_verifier",
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.types import Completion
 
@@ -37,7 +37,7 @@ class Citations(Alone):
     def __post_init__(self) -> None:
         if not isinstance(self.sources, Mapping) or not self.sources:
             raise BadRequest(
-                f"sources must map labels to texts, got {brief(self.sources)}; give at least one",
+                f"{named('sources')} must map labels to texts, got {brief(self.sources)}; give at least one",
                 code="bad_verifier",
             )
 

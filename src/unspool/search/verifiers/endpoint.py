@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final
 
-from unspool.errors import BadRequest, VerifierError, brief
+from unspool.errors import BadRequest, VerifierError, brief, named
 
 MAX_REPLY_BYTES: Final = 1 << 20
 
@@ -31,7 +31,8 @@ def check_url(url: str) -> None:
         is_sound = False
     if not is_sound or any(c.isspace() or ord(c) < 32 for c in url):
         raise BadRequest(
-            f"url must be an http or https address, got {brief(url)}; for example http://localhost:8000/score",
+            f"{named('url')} must be an http or https address, got {brief(url)}; for example "
+            "http://localhost:8000/score",
             code="bad_verifier",
         )
 
