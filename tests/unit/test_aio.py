@@ -295,6 +295,42 @@ def test_a_loop_that_is_closed_with_a_stream_open_hurts_nobody(llm):
     assert len(llm.generate([2, 2], PARAMS).token_ids) == 20
 
 
+def test_a_request_that_rests_for_a_loop_that_is_closed_is_cancelled_before_anything_else_is_done(llm):
+    kept = []
+
+    async def main():
+        kept.append(AsyncLLM.of(llm).stream([1, 2], LONG))
+        await anext(kept[0])
+        await asyncio.to_thread(wait_until, lambda: llm._engine.is_resting)
+
+    asyncio.run(main())
+    assert not llm._engine.is_idle  # nothing has happened that would wake the worker
+    look(llm)
+    assert llm._engine.stats().finished["cancelled"] == 1
+
+    with pytest.raises(RuntimeError, match="began in another loop"):
+        asyncio.run(ids_of(kept[0]))
+    assert asyncio.run(ids_of(kept[0])) == ()
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_a_stream_can_be_closed_from_another_loop_while_a_task_waits_for_it(llm, is_closed):
+    stream, loop = AsyncLLM.of(llm).stream([1, 2], LONG), asyncio.new_event_loop()
+    llm.runner.let(0)
+    reading = loop.create_task(ids_of(stream))
+    loop.run_until_complete(asyncio.to_thread(llm.runner.is_held.wait, 30))
+    llm.runner.let(None)
+    if is_closed:
+        reading._log_destroy_pending = False  # it is meant to be left
+        loop.close()
+    asyncio.run(stream.aclose())
+    look(llm)
+    if not is_closed:
+        told = loop.run_until_complete(reading)  # what was there before it was closed
+        loop.close()
+        assert len(told) < 200
+
+
 def test_who_rings_at_a_loop_that_closed_before_it_answered_is_told():
     loop = asyncio.new_event_loop()
     bell = Bell(loop)

@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from unspool.engine.inbox import News, opened
@@ -120,6 +121,10 @@ class LoopInbox:
     def n_unread(self) -> int:
         return len(self._news)
 
+    @property
+    def is_deserted(self) -> bool:
+        return self._bell.loop.is_closed()
+
     def put(self, events: Sequence[Event], is_over: bool) -> None:
         self._news.append((events, is_over))
         self._bell.ring(self)
@@ -130,6 +135,8 @@ class LoopInbox:
 
     async def get(self) -> News:
         while not self._news:
+            if asyncio.get_running_loop() is not self._bell.loop:
+                raise RuntimeError("the stream began in another loop, which wakes its reader; read it there")
             self._waiter = self._bell.loop.create_future()
             await self._waiter
         return opened(self._news.popleft())
@@ -140,9 +147,11 @@ class LoopInbox:
             self._waiter.set_result(None)
 
     def close(self) -> None:
-        """Nothing comes any more; who still waits is told that the stream has ended."""
+        """Nothing comes any more; who still waits is told that the stream has ended. From any thread, also
+        when the loop is closed."""
         self._news.append(((), True))
-        self.wake()
+        with suppress(RuntimeError):  # in a closed loop nobody waits
+            self._bell.loop.call_soon_threadsafe(self.wake)
 
 
 class Bell:

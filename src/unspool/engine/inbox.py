@@ -23,6 +23,11 @@ class Inbox(Protocol):
         """Steps whose news were not read yet."""
         ...
 
+    @property
+    def is_deserted(self) -> bool:
+        """Whether nobody can come to read it any more; the request is then cancelled."""
+        ...
+
     def put(self, events: Sequence[Event], is_over: bool) -> None:
         """News of a step. May raise when the reader is gone; the request is then cancelled."""
         ...
@@ -34,6 +39,8 @@ class Inbox(Protocol):
 
 class Mailbox:
     """For a thread that waits for every step."""
+
+    is_deserted = False  # whoever has the stream may read it
 
     def __init__(self) -> None:
         self.request_id: int | None = None
@@ -62,6 +69,7 @@ class Gathered:
     """
 
     n_unread = 0
+    is_deserted = False
 
     def __init__(self) -> None:
         self.request_id: int | None = None

@@ -213,14 +213,19 @@ class _Core:
 
     def _obey(self) -> None:
         """All commands there are; sleeps for one when there is nothing to run."""
+        has_looked = False
         while not self._has_ended:
             try:
                 if self.engine.is_resting:
                     work, future = self.commands.get(timeout=self.engine.next_deadline_s())
+                    has_looked = False
                 else:
                     work, future = self.commands.get_nowait()
             except Empty:
                 return
+            if future is not None and not has_looked:
+                self._forget_deserted()
+                has_looked = True
             if future is None:
                 work()
             elif future.set_running_or_notify_cancel():
@@ -231,6 +236,12 @@ class _Core:
                 else:
                     future.set_result(result)
             del work, future  # a sleeping thread keeps no answer alive
+
+    def _forget_deserted(self) -> None:
+        """Cancel what is paused for a reader whose loop has closed. No news will find that out, so whoever
+        asks something of the worker has it look: until then nobody misses what such a request holds."""
+        for inbox in [inbox for inbox in self._inboxes.values() if inbox.is_paused and inbox.is_deserted]:
+            self.forget([inbox])
 
     def _step(self) -> None:
         try:
