@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include <memory>
-#include <mutex>
 #include <stdexcept>
 #include <string>
 
 #include "bindings_arrays.h"
 #include "bindings_sampling.h"
 #include "bindings_strings.h"
+#include "bindings_turn.h"
 #include "builder.h"
 #include "forward.h"
 #include "kv_store.h"
@@ -24,6 +24,7 @@
 #include "pool_helpers.h"
 #include "reused.h"
 #include "sampling/sampler.h"
+#include "turn.h"
 
 namespace nb = nanobind;
 using namespace unspool;
@@ -45,18 +46,6 @@ int checked_threads(int n_threads) {
   if (n_threads < 1) throw std::invalid_argument("threads: at least one");
   return n_threads;
 }
-
-// While it lives, pages and buffers are the caller's and the interpreter runs other threads. The
-// interpreter's lock is given up first and taken back last: nobody waits for it who keeps others waiting for
-// their turn.
-class InTurn {
- public:
-  explicit InTurn(std::mutex& mutex) : mutex_(mutex) {}
-
- private:
-  const nb::gil_scoped_release interpreter_;
-  const std::lock_guard<std::mutex> mutex_;
-};
 
 class Engine : public Builder {
  public:
@@ -132,20 +121,20 @@ class Engine : public Builder {
                        logits_rows.data()};
     float* logits;
     auto out = reused_array(logits_memory_, logits_rows.size(), network_.vocab_size, &logits);
-    const InTurn turn(mutex_);
+    const InTurn turn(turn_);
     forward_->run(plan, logits);
     return out;
   }
 
   sampling::Sampler* sampler() {
     return new sampling::Sampler(*sampling::vectors_named(kernels_.name),
-                                 std::make_unique<PoolHelpers>(pool_, mutex_));
+                                 std::make_unique<PoolHelpers>(pool_, turn_));
   }
 
   void copy_page(int source, int target) {
     const uint16_t* from = kv_.page(source);
     uint16_t* to = kv_.page(target);
-    const InTurn turn(mutex_);
+    const InTurn turn(turn_);
     if (from != to) memcpy(to, from, kv_.page_values * sizeof(uint16_t));
   }
   // A page as it lies in memory (KvStore says how), and back: float16 values as their bits.
@@ -153,7 +142,7 @@ class Engine : public Builder {
     const uint16_t* page = kv_.page(id);
     std::vector<uint16_t> values;
     {
-      const InTurn turn(mutex_);
+      const InTurn turn(turn_);
       values.assign(page, page + kv_.page_values);
     }
     return array_from(std::move(values));
@@ -161,20 +150,20 @@ class Engine : public Builder {
   void write_page(int id, Vector<uint16_t> values) {
     uint16_t* page = kv_.page(id);
     if (values.size() != kv_.page_values) throw std::invalid_argument("write_page: number of values");
-    const InTurn turn(mutex_);
+    const InTurn turn(turn_);
     memcpy(page, values.data(), kv_.page_values * sizeof(uint16_t));
   }
 
   void note_times(bool on) {
     require_finished();
-    const InTurn turn(mutex_);
+    const InTurn turn(turn_);
     forward_->note_times(on);
   }
   NewArray<int64_t> times() {
     require_finished();
     std::vector<int64_t> values;
     {
-      const InTurn turn(mutex_);
+      const InTurn turn(turn_);
       for (int t = 0; t < pool_.size(); ++t)
         for (const Lap& lap : forward_->laps(t))
           for (const int64_t value : {(int64_t)t, lap.instruction, lap.ready, lap.began, lap.ended})
@@ -184,11 +173,11 @@ class Engine : public Builder {
     return array_from(std::move(values), {n_laps, 5});
   }
   double read_rate() {
-    const InTurn turn(mutex_);
+    const InTurn turn(turn_);
     return unspool::read_rate(pool_);
   }
   double integer_rate() {
-    const InTurn turn(mutex_);
+    const InTurn turn(turn_);
     return unspool::integer_rate(kernels_, pool_);
   }
 
@@ -223,7 +212,7 @@ class Engine : public Builder {
   KvStore kv_;
   std::unique_ptr<Forward> forward_;
   const std::shared_ptr<Reused> logits_memory_ = std::make_shared<Reused>();
-  std::mutex mutex_;  // threads take turns with the pages and the buffers
+  Turn turn_;  // threads take turns with the pages and the buffers
 };
 
 std::vector<std::string> instruction_sets() {
@@ -237,6 +226,7 @@ std::vector<std::string> instruction_sets() {
 
 NB_MODULE(_native, m) {
   m.doc() = "The native core: packed weights, pages of K and V, the forward pass, and sampling.";
+  nb::register_exception_translator(raise_forked);
   m.def("instruction_sets", &instruction_sets, "Names of the kernel sets this machine runs, widest first.");
   nb::class_<Engine>(m, "Engine")
       .def(nb::init<int, const std::string&>(), nb::arg("n_threads"), nb::arg("isa"))

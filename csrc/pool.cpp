@@ -1,14 +1,12 @@
 #include "pool.h"
 
 #include "pause.h"
+#include "process.h"
 
 #if defined(__linux__)
 #include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#endif
-#if !defined(_WIN32)
-#include <unistd.h>
 #endif
 
 namespace unspool {
@@ -33,14 +31,6 @@ void wake_all(std::atomic<int>& word) {
   syscall(SYS_futex, reinterpret_cast<int*>(&word), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 #else
   (void)word;
-#endif
-}
-
-long this_process() {
-#if defined(_WIN32)
-  return 1;
-#else
-  return (long)getpid();
 #endif
 }
 

@@ -75,7 +75,7 @@ class Pool {
 
   const int n_threads_;
   std::vector<std::thread> threads_;
-  long process_ = 0;                    // whose threads they are
+  int process_ = 0;                     // whose threads they are
   void (*work_)(void*, int) = nullptr;  // of the round, as the next two; read by who is inside. Null: stop
   void* context_ = nullptr;
   int number_ = 0;  // what rounds_ comes to with it

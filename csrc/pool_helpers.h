@@ -6,16 +6,17 @@
 
 #include "pool.h"
 #include "sampling/crew.h"
+#include "turn.h"
 
 namespace unspool {
 
 class PoolHelpers : public sampling::Helpers {
  public:
   // `turn` is held by whoever runs anything on the pool.
-  PoolHelpers(Pool& pool, std::mutex& turn) : pool_(pool), turn_(turn) {}
+  PoolHelpers(Pool& pool, Turn& turn) : pool_(pool), turn_(turn) {}
 
   void run(int n, const std::function<void(int)>& work) override {
-    const std::lock_guard<std::mutex> turn(turn_);
+    const std::lock_guard<Turn> turn(turn_);
     Round round = {work, n};
     if (n < 2) return round.help();
     pool_.run([](void* self, int) { static_cast<Round*>(self)->help(); }, &round);
@@ -32,7 +33,7 @@ class PoolHelpers : public sampling::Helpers {
   };
 
   Pool& pool_;
-  std::mutex& turn_;
+  Turn& turn_;
 };
 
 }  // namespace unspool

@@ -1,13 +1,18 @@
 #include "crew.h"
 
+#include <condition_variable>
+#include <mutex>
 #include <system_error>
-#if !defined(_WIN32)
-#include <unistd.h>
-#endif
+#include <thread>
+#include <vector>
+
+#include "../process.h"
 
 namespace unspool::sampling {
 
 struct Crew::Shared {
+  const int process = this_process();  // whose threads they are
+  std::vector<std::thread> threads;
   std::mutex turn;  // held by the caller who is being helped
   std::mutex mutex;
   std::condition_variable started, ended;
@@ -17,6 +22,21 @@ struct Crew::Shared {
   int n_helping = 0;  // threads inside work
   long round = 0;
   bool over = false;
+
+  explicit Shared(int n_threads) {
+    try {
+      for (int i = 1; i < n_threads; ++i) threads.emplace_back([this] { serve(); });
+    } catch (const std::system_error&) {  // with those that there are
+    }
+  }
+  ~Shared() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      over = true;
+    }
+    started.notify_all();
+    for (auto& thread : threads) thread.join();
+  }
 
   void help(const std::function<void(int)>& task, int last) {
     for (int i = next.fetch_add(1); i < last; i = next.fetch_add(1)) task(i);
@@ -39,64 +59,39 @@ struct Crew::Shared {
   }
 };
 
-namespace {
-
-long this_process() {
-#if defined(_WIN32)
-  return 1;
-#else
-  return (long)getpid();
-#endif
-}
-
-}  // namespace
-
 Crew::~Crew() {
-  if (!shared_) return;
-  if (process_ != this_process()) {  // the threads are the parent's: neither joined nor destroyed
-    new std::vector<std::thread>(std::move(threads_));
-    return;
-  }
-  {
-    const std::lock_guard<std::mutex> lock(shared_->mutex);
-    shared_->over = true;
-  }
-  shared_->started.notify_all();
-  for (auto& thread : threads_) thread.join();
+  Shared* shared = shared_.load();
+  if (shared && shared->process == this_process())
+    delete shared;  // a parent's can be neither joined nor freed
 }
 
-void Crew::start() {
-  const std::lock_guard<std::mutex> lock(starting_);
-  if (shared_ && process_ == this_process()) return;
-  if (!threads_.empty()) new std::vector<std::thread>(std::move(threads_));  // a parent's
-  threads_.clear();
-  auto shared = std::make_shared<Shared>();
-  try {
-    for (int i = 1; i < n_threads_; ++i) threads_.emplace_back([shared] { shared->serve(); });
-  } catch (const std::system_error&) {  // with those that there are
-  }
-  process_ = this_process();
-  shared_ = shared;
+Crew::Shared& Crew::shared() {
+  Shared* shared = shared_.load();
+  if (shared && shared->process == this_process()) return *shared;
+  starting_.lock_anew();
+  const std::lock_guard<Turn> turn(starting_, std::adopt_lock);
+  shared = shared_.load();
+  if (!shared || shared->process != this_process()) shared_.store(shared = new Shared(n_threads_));
+  return *shared;
 }
 
 void Crew::run(int n, const std::function<void(int)>& work) {
   if (n > 1 && n_threads_ > 1) {
-    start();
-    const auto shared = shared_;
-    const std::unique_lock<std::mutex> turn(shared->turn, std::try_to_lock);
+    Shared& shared = this->shared();
+    const std::unique_lock<std::mutex> turn(shared.turn, std::try_to_lock);
     if (turn.owns_lock()) {
       {
-        const std::lock_guard<std::mutex> lock(shared->mutex);
-        shared->work = &work;
-        shared->n = n;
-        shared->next.store(0);
-        ++shared->round;
+        const std::lock_guard<std::mutex> lock(shared.mutex);
+        shared.work = &work;
+        shared.n = n;
+        shared.next.store(0);
+        ++shared.round;
       }
-      shared->started.notify_all();
-      shared->help(work, n);
-      std::unique_lock<std::mutex> lock(shared->mutex);
-      shared->work = nullptr;
-      shared->ended.wait(lock, [&] { return shared->n_helping == 0; });
+      shared.started.notify_all();
+      shared.help(work, n);
+      std::unique_lock<std::mutex> lock(shared.mutex);
+      shared.work = nullptr;
+      shared.ended.wait(lock, [&] { return shared.n_helping == 0; });
       return;
     }
   }

@@ -1,12 +1,9 @@
 // Threads that help with the rows of a step and sleep in between: a step of one row wakes none of them.
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
+
+#include "../turn.h"
 
 namespace unspool::sampling {
 
@@ -30,13 +27,11 @@ class Crew : public Helpers {
 
  private:
   struct Shared;
-  void start();
+  Shared& shared();
 
   const int n_threads_;
-  std::mutex starting_;
-  std::shared_ptr<Shared> shared_;  // with the threads
-  std::vector<std::thread> threads_;
-  long process_ = 0;
+  Turn starting_;
+  std::atomic<Shared*> shared_{nullptr};  // with the threads
 };
 
 }  // namespace unspool::sampling

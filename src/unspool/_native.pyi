@@ -23,7 +23,11 @@ def split_strings(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) ->
     """The same, each cut at its spaces."""
 
 class Engine:
-    """One network with its weights, KV pages and threads. Not to be used from two threads at once."""
+    """One network with its weights, KV pages and threads.
+
+    One thread builds it, then threads take turns. A child that was forked in the turn of another thread gets
+    UnspoolError with the code `forked`.
+    """
 
     def __init__(self, n_threads: int, isa: str) -> None:
         """`isa` is a name of `instruction_sets`, or empty for the widest."""

@@ -47,7 +47,8 @@ class NativeRunner:
     """A `Runner` over the C++ core.
 
     `n_threads` defaults to the processors this process may run on; the caller's thread is one of them.
-    Results do not depend on it.
+    Results do not depend on it. Threads that call take turns. A forked child goes on with threads of its own,
+    unless another thread had its turn at the fork: then every use raises UnspoolError with the code `forked`.
     """
 
     def __init__(

@@ -211,6 +211,49 @@ def test_a_forked_child_computes_with_threads_of_its_own_and_can_leave() -> None
     assert in_a_process(code) == "True 0"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_forked_amid_a_pass_of_another_thread_is_told_to_load_the_model_anew() -> None:
+    code = (
+        "import signal, threading\n"
+        "from unspool.errors import UnspoolError\n"
+        "runner = make_runner(n_threads=2)\n"
+        "expected = runner.forward(plan)\n"
+        "long = make_plan([Part([1] * 400, 0, range(13 * s, 13 * s + 13)) for s in range(4)])\n"
+        "is_over = threading.Event()\n"
+        "def work():\n"
+        "    while not is_over.is_set():\n"
+        "        runner.forward(long)\n"
+        "thread = threading.Thread(target=work)\n"
+        "thread.start()\n"
+        "told = set()\n"
+        "def use(call):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except UnspoolError as error:\n"
+        "        return f'{error.code}: {error}'\n"
+        "calls = [lambda: runner.forward(plan), lambda: runner.copy_page(0, 1), lambda: runner.read_page(0),\n"
+        "         runner.read_rate]\n"
+        "for _ in range(50):\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        signal.alarm(20)\n"
+        "        said = {use(call) for call in calls}\n"
+        "        if said == {None}:\n"  # between two passes
+        "            os._exit(0)\n"
+        "        runner.close()\n"
+        "        good = make_runner(n_threads=2).forward(plan)\n"
+        "        is_told = len(said) == 1 and 'forked: the process was forked while' in said.pop()\n"
+        "        os._exit(1 if is_told and np.array_equal(good, expected) else 2)\n"
+        "    told.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "    if told - {0}:\n"
+        "        break\n"
+        "is_over.set()\n"
+        "thread.join()\n"
+        "print(max(told), np.array_equal(runner.forward(plan), expected))\n"
+    )
+    assert in_a_process(code) == "1 True"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
 def test_memory_that_runs_out_in_a_step_leaves_the_runner_usable() -> None:
     code = (
