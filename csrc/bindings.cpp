@@ -60,9 +60,15 @@ class Engine : public Builder {
     return matrix;
   }
   int pack() {
+    require_open();
+    struct Packing {
+      explicit Packing(bool& now) : now(now) { now = true; }
+      ~Packing() { now = false; }
+      bool& now;
+    } const packing(packing_);  // what others would add meanwhile is refused
     int bad;
     {
-      nb::gil_scoped_release release;
+      const InTurn turn(turn_);
       bad = network_.pack(pool_);
     }
     sources_.clear();
@@ -182,10 +188,12 @@ class Engine : public Builder {
   }
 
   NewArray<float> unpack(int matrix) {
+    require_packed();
     const Packed& w = network_.matrices.at(matrix);
     return array_from(unpacked(w), {(size_t)w.n, (size_t)w.k});
   }
   NewArray<float> product(int matrix, FloatRows x, bool shifts) {
+    require_packed();
     const Packed& w = network_.matrices.at(matrix);
     if ((int)x.shape(1) != w.k) throw std::invalid_argument("product: width of x");
     return array_from(unspool::product(w, kernels_, x.data(), (int)x.shape(0), shifts),
@@ -212,7 +220,7 @@ class Engine : public Builder {
   KvStore kv_;
   std::unique_ptr<Forward> forward_;
   const std::shared_ptr<Reused> logits_memory_ = std::make_shared<Reused>();
-  Turn turn_;  // threads take turns with the pages and the buffers
+  Turn turn_;  // threads take turns with the pages, the buffers and the pool
 };
 
 std::vector<std::string> instruction_sets() {

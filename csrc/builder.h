@@ -62,12 +62,17 @@ class Builder {
   }
 
  protected:
+  void require_packed() const {
+    if (packing_) throw std::invalid_argument("matrices are being packed in another thread; wait for that");
+  }
   void require_open() const {
+    require_packed();
     if (finished_) throw std::invalid_argument("the network is finished; nothing can be added");
   }
 
   Network network_;
   bool finished_ = false;
+  bool packing_ = false;
 
  private:
   const Packed& matrix(const std::tuple<int, int, int, bool>& part) const {

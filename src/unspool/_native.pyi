@@ -25,8 +25,9 @@ def split_strings(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) ->
 class Engine:
     """One network with its weights, KV pages and threads.
 
-    One thread builds it, then threads take turns. A child that was forked in the turn of another thread gets
-    UnspoolError with the code `forked`.
+    One thread builds it: what another would add while matrices are packed is refused (ValueError). Then
+    threads take turns. A child that was forked in the turn of another thread gets UnspoolError with the code
+    `forked`.
     """
 
     def __init__(self, n_threads: int, isa: str) -> None:
@@ -127,7 +128,12 @@ class Tally:
 
     def __init__(self) -> None: ...
     def add(self, scope: int, token_id: int, by: int) -> None:
-        """`scope` is 0 for what repetition looks at, 1 for what frequency and presence do."""
+        """`scope` is 0 for what repetition looks at, 1 for what frequency and presence do.
+
+        Never while a pass reads the counts (`Sampler.run`, `choose`), which lets other threads run: the
+        tables may move. Tallies are made by `History` alone, and a branch's history grows in
+        `engine.commit`, on the thread that made the pass; nothing public hands one out.
+        """
     def copy(self) -> Tally: ...
     def counts(self) -> dict[int, tuple[int, int]]:
         """Both counts of each token of which one is not 0."""

@@ -20,7 +20,9 @@ _ADDITIVE: Final = 1  # frequency and presence
 class TokenCounts:
     """A count for every distinct token in the scopes; a token steps out of a window as another steps in.
 
-    What is counted lies in `tally`, where the fused pass reads it. Work per token does not grow with texts.
+    What is counted lies in `tally`, where the fused pass reads it without a lock: so `accept` and `undo` are
+    for the thread that makes the passes, as everything that changes a branch is. Work per token does not grow
+    with texts.
     """
 
     def __init__(self, params: DecodingParams, rules: Rules, prompt_ids: Sequence[int]) -> None:

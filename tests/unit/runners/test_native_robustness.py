@@ -231,8 +231,8 @@ def test_a_child_forked_amid_a_pass_of_another_thread_is_told_to_load_the_model_
         "        call()\n"
         "    except UnspoolError as error:\n"
         "        return f'{error.code}: {error}'\n"
-        "calls = [lambda: runner.forward(plan), lambda: runner.copy_page(0, 1), lambda: runner.read_page(0),\n"
-        "         runner.read_rate]\n"
+        "calls = [lambda: runner.forward(plan), lambda: runner.copy_page(0, 1),\n"
+        "         lambda: runner.read_page(0), runner.read_rate]\n"
         "for _ in range(50):\n"
         "    child = os.fork()\n"
         "    if child == 0:\n"
@@ -252,6 +252,24 @@ def test_a_child_forked_amid_a_pass_of_another_thread_is_told_to_load_the_model_
         "print(max(told), np.array_equal(runner.forward(plan), expected))\n"
     )
     assert in_a_process(code) == "1 True"
+
+
+def test_what_another_thread_would_add_while_matrices_are_packed_is_refused() -> None:
+    engine = _native.Engine(1, "")
+    block = np.ones(2048 * 2048, np.float32).view(np.uint8)
+    for _ in range(4):
+        engine.plan_matrix(TYPE_NUMBERS[Encoding.F32], block, 2048, 2048, False)
+    n_refused = 0
+    with ThreadPoolExecutor(1) as thread:
+        packing = thread.submit(engine.pack)
+        while not packing.done():
+            try:
+                engine.add_register(32)
+            except ValueError as error:
+                n_refused += "being packed in another thread" in str(error)
+        assert packing.result() == -1
+    assert n_refused > 0
+    assert (engine.unpack(3) == 1).all()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
