@@ -72,7 +72,14 @@ def make_moves(
     failed: Mapping[int, UnspoolError] = MappingProxyType({}),
 ) -> list[Event]:
     """Make a search's moves, in order, and end the branches that failed; the news of every branch that grew
-    or ended."""
+    or ended.
+
+    All moves are made or none: a page that cannot be copied for a fork ends the task as it stands.
+    """
+    try:
+        tables = holding.tables_for_forks(task, advance.moves, storage)
+    except UnspoolError as problem:
+        return finish(task, "error", storage, now, problem)
     if not task.has_output:
         if task.phase is not Phase.DECODE:
             task.move_to(Phase.DECODE)
@@ -87,7 +94,7 @@ def make_moves(
         if isinstance(move, Extend):
             events += _extend(task, branch, move.tokens, storage, now)
         elif isinstance(move, Fork):
-            _fork(task, branch, move.child, storage)
+            _fork(task, branch, move.child, tables[move.child])
         elif isinstance(move, Complete):
             task.kept[move.child] = ranked.complete(branch, move, now)
             storage.journal.tokens_decoded += 1
@@ -204,29 +211,21 @@ def _extend(
     return [news] if news.text or news.token_ids else []
 
 
-def _fork(task: Task, branch: Branch, child_id: int, storage: Storage) -> None:
+def _fork(task: Task, branch: Branch, child_id: int, tables: Sequence[PageTable]) -> None:
     assert child_id not in task.branches, f"branch {child_id} is alive"
     assert len(task.branches) < task.search.max_branches, "more branches than pages were promised for"
-    table, copy = branch.table.fork(branch.n_cached)
-    if copy is not None:
-        storage.runner.copy_page(*copy)
-    companions = []
-    for i, strand in enumerate(branch.companions):
-        forked, copy = strand.fork()
-        if copy is not None:
-            storage.runners[task.model_of(i)].copy_page(*copy)
-        companions.append(forked)
+    own, *others = tables
     task.branches[child_id] = Branch(
         branch_id=child_id,
         token_ids=branch.token_ids.copy(),
-        table=table,
+        table=own,
         transcript=branch.transcript.fork(),
         history=branch.history.fork(),
         notes=branch.notes.fork(),
         gaps=branch.gaps.fork(),
         n_cached=branch.n_cached,
         n_read=branch.n_read,
-        companions=tuple(companions),
+        companions=tuple(strand.fork(table) for strand, table in zip(branch.companions, others, strict=True)),
     )
 
 

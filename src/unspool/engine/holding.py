@@ -5,14 +5,16 @@ The part of `commit` that knows pages: nothing else changes them, or what a bran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.strand import Strand
 from unspool.engine.task import Branch, Phase, Task
+from unspool.errors import UnspoolError
 from unspool.kv.prefix_tree import Match
 from unspool.kv.table import PageTable
+from unspool.types import Drop, Finish, Fork, Move
 
 
 def adopt(share: Share, match: Match, storage: Storage, n_spare: int) -> int:
@@ -115,12 +117,47 @@ def preempt(task: Task, storage: Storage) -> None:
 def put_back(task: Task, storage: Storage) -> None:
     """Take a task's pages from it; it may find them again in the prefix tree."""
     for branch in task.branches.values():
-        _leave(task, branch, storage)
-        for strand in branch.strands:
-            strand.n_cached = 0
+        _let_go(task, branch, storage)
     if not task.has_output:
         task.prompt_logprobs = []
     task.move_to(Phase.WAITING)
+
+
+def _let_go(task: Task, branch: Branch, storage: Storage) -> None:
+    """Take a branch's pages from it, and leave them to the tree."""
+    _leave(task, branch, storage)
+    for strand in branch.strands:
+        strand.n_cached = 0
+
+
+def tables_for_forks(
+    task: Task, moves: Sequence[Move], storage: Storage
+) -> Mapping[int, Sequence[PageTable]]:
+    """Before any move is made: the pages of every branch that will be born and of its companions, with what
+    has to be copied for them. Branches that end before a fork give up theirs.
+
+    Raises UnspoolError, and holds none of these pages, where one cannot be copied.
+    """
+    born: dict[int, list[tuple[PageTable, int]]] = {}  # of each strand, with how many tokens it shares
+    last = max((i for i, move in enumerate(moves) if isinstance(move, Fork)), default=-1)
+    try:
+        for move in moves[: last + 1]:
+            if isinstance(move, Fork):
+                source = born.get(move.branch) or [
+                    (strand.table, strand.n_cached) for strand in task.branches[move.branch].strands
+                ]
+                own = born[move.child] = []
+                for i, (table, n_cached) in enumerate(source):
+                    model = task.model_of(i - 1 if i else None)
+                    own.append((_fork(table, n_cached, model, storage), n_cached))
+            elif isinstance(move, (Drop, Finish)) and move.branch in task.branches:
+                _let_go(task, task.branches[move.branch], storage)
+    except BaseException:
+        for tables in born.values():
+            for table, _ in tables:
+                table.release()
+        raise
+    return {child: [table for table, _ in own] for child, own in born.items()}
 
 
 def remove(task: Task, branch: Branch, storage: Storage) -> None:
@@ -145,3 +182,20 @@ def _leave_strand(strand: Strand, owner: Hashable, storage: Storage) -> None:
     storage.tree.insert(strand.token_ids, strand.n_cached, pages, owner, strand.in_tree)
     strand.table.release()
     strand.in_tree = None
+
+
+def _fork(table: PageTable, n_cached: int, model: int, storage: Storage) -> PageTable:
+    """A table that goes on from the first n_cached tokens of another; it holds nothing if that raises."""
+    child, copy = table.fork(n_cached)
+    if copy is not None:
+        try:
+            storage.runners[model].copy_page(*copy)
+        except BaseException as error:
+            child.release()
+            if isinstance(error, UnspoolError) or not isinstance(error, Exception):
+                raise
+            raise UnspoolError(
+                f"a page of the KV cache could not be copied for another branch: {error!r}",
+                code="copy_failed",
+            ) from error
+    return child

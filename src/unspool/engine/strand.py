@@ -32,10 +32,8 @@ class Strand:
     def n_to_feed(self) -> int:
         return len(self.token_ids) - self.n_cached
 
-    def fork(self) -> tuple[Strand, tuple[int, int] | None]:
-        """A copy that goes its own way, and the (source, target) of a page to copy for it."""
-        table, copy = self.table.fork(self.n_cached)
-        forked = Strand(
+    def fork(self, table: PageTable) -> Strand:
+        """A copy that goes its own way, on pages of its own."""
+        return Strand(
             token_ids=self.token_ids.copy(), table=table, n_cached=self.n_cached, n_read=self.n_read
         )
-        return forked, copy
