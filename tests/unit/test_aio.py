@@ -313,6 +313,35 @@ def test_a_request_that_rests_for_a_loop_that_is_closed_is_cancelled_before_anyt
     assert asyncio.run(ids_of(kept[0])) == ()
 
 
+def test_a_step_that_fails_reaches_the_others_when_a_loop_has_closed(llm):
+    kept, told = [], []
+
+    async def main():
+        llm.runner.let(0)
+        kept.append(AsyncLLM.of(llm).stream([1, 2], LONG))
+        reading = asyncio.create_task(anext(kept[0]))
+        await asyncio.to_thread(llm.runner.is_held.wait, 30)
+        kept[0]._abandon = lambda: None  # its task is cancelled, and the worker does not hear of it
+        reading.cancel()
+
+    def ask() -> None:
+        try:
+            llm.generate([2, 2], PARAMS)
+        except ZeroDivisionError as error:
+            told.append(error)
+
+    asyncio.run(main())
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    wait_until(lambda: llm._worker._core.commands.qsize() == 1)
+    llm.runner.fails = ZeroDivisionError("a broken kernel")
+    llm.runner.let(None)
+    asking.join(30)
+    assert len(told) == 1
+    llm.runner.fails = None
+    assert len(llm.generate([2, 2], PARAMS).token_ids) == 20
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_a_stream_can_be_closed_from_another_loop_while_a_task_waits_for_it(llm, is_closed):
     stream, loop = AsyncLLM.of(llm).stream([1, 2], LONG), asyncio.new_event_loop()

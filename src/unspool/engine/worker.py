@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
@@ -196,7 +197,7 @@ class _Core:
             self.engine.check()
         finally:
             for inbox in inboxes.values():
-                inbox.fail(error)
+                _tell(inbox, error)
 
     def _run(self) -> None:
         if hasattr(signal, "pthread_sigmask"):  # Ctrl-C has to wake the main thread
@@ -278,12 +279,17 @@ class _Core:
         with self.gate:
             self.is_closed = True
         for inbox in self._inboxes.values():
-            inbox.fail(error)
+            _tell(inbox, error)
         while not self.commands.empty():
             _, future = self.commands.get()
             if future is not None and future.set_running_or_notify_cancel():
                 future.set_exception(self._failure)
         self.engine.close_runners()
+
+
+def _tell(inbox: Inbox, error: BaseException) -> None:
+    with suppress(Exception):  # nobody is there to hear it, and the others are still to be told
+        inbox.fail(error)
 
 
 def _drop(core: _Core) -> None:
