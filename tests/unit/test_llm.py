@@ -170,6 +170,16 @@ def test_a_stream_that_is_closed_or_dropped_frees_its_pages(llm, monkeypatch):
     assert llm._engine.is_idle
 
 
+def interrupt(llm: LLM) -> None:
+    """As a terminal does it, on the worker's thread: the main thread is woken, and has its requests ended."""
+    os.kill(os.getpid(), signal.SIGINT)
+    pause = threading.Event()
+    for _ in range(500):  # or what is left of them may be over by then
+        if llm._worker._core.commands.qsize():
+            return
+        pause.wait(0.002)
+
+
 def test_an_interrupt_cancels_the_request_and_leaves_the_model_usable(llm, monkeypatch):
     expected = llm.generate("hello", GREEDY).token_ids
     forward = llm.runner.forward
@@ -178,7 +188,7 @@ def test_an_interrupt_cancels_the_request_and_leaves_the_model_usable(llm, monke
     def interrupted(plan):
         n_calls.append(plan)
         if len(n_calls) == 4:
-            os.kill(os.getpid(), signal.SIGINT)  # as a terminal does it: the main thread is woken
+            interrupt(llm)
         return forward(plan)
 
     monkeypatch.setattr(llm.runner, "forward", interrupted)
@@ -203,7 +213,7 @@ def test_an_interrupt_of_one_stream_spares_the_other(llm, monkeypatch):
     def interrupted(plan):
         n_calls.append(plan)
         if len(n_calls) == 3:
-            os.kill(os.getpid(), signal.SIGINT)  # as a terminal does it: the main thread is woken
+            interrupt(llm)
         return forward(plan)
 
     second = llm.stream("other", GREEDY)
