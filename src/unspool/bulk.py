@@ -76,7 +76,7 @@ def _run(
                 yield answers
         finally:
             if in_flight:
-                worker.forget([inbox for _, inbox, _ in in_flight])
+                worker.abandon([inbox for _, inbox, _ in in_flight])
     if refusal is not None:
         raise refusal
 

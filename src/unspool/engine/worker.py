@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 from unspool.engine.engine import Engine
 from unspool.engine.inbox import Gathered, Inbox
 from unspool.engine.process import running
-from unspool.errors import BadRequest, UnspoolError
+from unspool.errors import BadRequest, CapacityError, UnspoolError
 from unspool.types import Event, Request
 
 _T = TypeVar("_T")
@@ -70,7 +70,14 @@ class Worker:
             raise
 
     def forget(self, inboxes: Sequence[Inbox]) -> None:
-        """Cancel requests as far as they are in flight, and wait until that is done; idempotent."""
+        """Cancel requests as far as they are in flight, and wait until that is done; idempotent.
+
+        Nobody waits on the worker's own thread, or for one that has not begun: a stream may be closed by a
+        finalizer, and those run wherever they are found.
+        """
+        if not self._core.may_wait:
+            self.abandon(inboxes)
+            return
         try:
             self.call(partial(self._core.forget, inboxes))
         except UnspoolError:
@@ -114,23 +121,52 @@ class _Core:
     def begin(self) -> None:
         """No thread and nothing to do."""
         self.commands: SimpleQueue[_Command] = SimpleQueue()  # `put` may be called from finalizers
-        self.gate = threading.Lock()  # after `is_closed` is set nobody waits for an answer
+        # After `is_closed` is set nobody waits for an answer. A finalizer may come in a second time.
+        self.gate = threading.RLock()
         self.thread: threading.Thread | None = None
         self._has_ended = False
 
     # On any thread
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether an answer would come to this thread."""
+        thread = self.thread
+        return thread is not None and thread.is_alive() and thread is not threading.current_thread()
 
     def submit(self, work: Callable[[], _T]) -> Future[_T]:
         future: Future[_T] = Future()
         with self.gate:
             if self.is_closed:
                 raise self._failure or BadRequest("the model is closed; load it again", code="closed")
+            if self.thread is threading.current_thread():
+                raise BadRequest(
+                    "the model was asked on the thread that runs it, which would wait for itself; ask on "
+                    "another thread",
+                    code="own_thread",
+                )
             if self.thread is None:
-                self.thread = threading.Thread(target=self._run, name="unspool-worker", daemon=True)
-                running.add(self)
-                self.thread.start()
+                self._start()
             self.commands.put((work, future))
         return future
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name="unspool-worker", daemon=True)
+        if self.thread is not None:
+            return  # a finalizer was here
+        self.thread = thread
+        running.add(self)
+        try:
+            thread.start()
+        except BaseException as problem:
+            self.thread = None
+            running.discard(self)
+            if not isinstance(problem, RuntimeError):
+                raise
+            raise CapacityError(
+                f"the system gives no thread to run the model on ({problem}); end some, or raise the limit",
+                code="out_of_threads",
+            ) from None
 
     def post(self, work: Callable[[], object]) -> None:
         """Have the thread do something if it is there, also from finalizers: nothing is waited for."""

@@ -335,6 +335,59 @@ def test_a_command_that_fails_fails_for_its_caller_alone(llm):
     assert llm._worker.call(lambda: threading.current_thread().name) == "unspool-worker"
 
 
+def test_who_asks_on_the_thread_of_the_model_is_refused_and_may_give_up_a_request(llm):
+    stream = llm.stream([1, 2], LONG)
+
+    def ask() -> str:
+        stream.close()  # as a finalizer may
+        with pytest.raises(BadRequest, match="would wait for itself") as caught:
+            llm.generate([1], PARAMS)
+        with pytest.raises(BadRequest, match="would wait for itself"):
+            next(llm.generate_all([[1]], PARAMS))
+        return caught.value.code
+
+    assert llm._worker.submit(ask).result(30) == "own_thread"
+    rest(llm)
+
+
+def test_a_thread_that_the_system_does_not_give_is_an_error_and_the_next_try_may_have_one(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with open_llm() as llm:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            for _ in range(2):
+                with pytest.raises(CapacityError, match="gives no thread") as caught:
+                    llm.generate([1], PARAMS)
+                assert caught.value.code == "out_of_threads"
+        assert len(llm.generate([1], PARAMS).token_ids) == 20
+
+
+def test_a_finalizer_that_closes_a_stream_while_a_request_is_handed_over_does_not_wait_for_itself(llm):
+    stream = llm.stream([1, 2], LONG)
+    core = llm._worker._core
+    commands, told = core.commands, []
+
+    class Commands:
+        """Runs a finalizer where one might be run."""
+
+        def put(self, command):
+            core.commands = commands
+            stream.close()
+            commands.put(command)
+
+        def __getattr__(self, name):
+            return getattr(commands, name)
+
+    core.commands = Commands()
+    asking = threading.Thread(target=lambda: told.append(llm.generate([1], PARAMS)), daemon=True)
+    asking.start()
+    asking.join(30)
+    assert len(told) == 1
+    rest(llm)
+
+
 def test_forgetting_what_was_never_opened_does_nothing(llm):
     llm._worker.forget([Gathered(), Mailbox()])
     rest(llm)
