@@ -61,6 +61,10 @@ class Mailbox:
         """The next news, when there are some; raises what made the request fail."""
         return opened(self._news.get())
 
+    def close(self) -> None:
+        """Nothing comes any more; who still waits is told that the stream has ended. From any thread."""
+        self._news.put(((), True))
+
 
 class Gathered:
     """For who waits for the whole answer: nobody is woken before it is there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 
 from unspool.engine.inbox import Mailbox
@@ -16,6 +17,8 @@ class EventStream:
     The request runs ahead of its reader, by no more than Limits.n_unread steps. `close` cancels it, and so
     do leaving a `with` block early, an exception (Ctrl-C is one) and dropping the stream. An event whose
     `error` is set is handed out, and then raised: no loop misses it.
+
+    One thread reads it at a time. Any thread may close it, and who waits for it is told that it has ended.
     """
 
     def __init__(self, worker: Worker, request: Request) -> None:
@@ -23,6 +26,7 @@ class EventStream:
         self._is_over = True  # so that there is nothing to abandon before it has begun
         self._worker = worker
         self._inbox = Mailbox()
+        self._reading = threading.Lock()  # held by who waits for news
         self._unread: deque[Event] = deque()
         self._error: BaseException | None = None
         worker.open([request], [self._inbox])
@@ -38,16 +42,26 @@ class EventStream:
         return self
 
     def __next__(self) -> Event:
-        while not self._unread:
+        while (event := self._taken()) is None:
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
             if self._is_over:
                 raise StopIteration
-            self._receive()
-        event = self._unread.popleft()
+            if not self._reading.acquire(blocking=False):
+                raise RuntimeError("two threads read one stream; give each a stream of its own")
+            try:
+                self._receive()
+            finally:
+                self._reading.release()
         self._error = self._error or event.error
         return event
+
+    def _taken(self) -> Event | None:
+        try:
+            return self._unread.popleft()
+        except IndexError:  # none has come, or another thread has closed it
+            return None
 
     def _receive(self) -> None:
         try:
@@ -57,8 +71,9 @@ class EventStream:
         except BaseException:
             self.close()
             raise
-        self._unread.extend(events)
-        self._is_over = is_over
+        if not self._is_over:  # or it was closed meanwhile
+            self._unread.extend(events)
+            self._is_over = is_over
 
     def set_priority(self, priority: int) -> None:
         """Run before requests of a lower priority from now on; no token changes."""
@@ -82,3 +97,4 @@ class EventStream:
         if not self._is_over:
             self._is_over = True
             self._worker.forget([self._inbox])
+            self._inbox.close()

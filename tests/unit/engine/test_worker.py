@@ -189,6 +189,41 @@ def test_a_paused_request_can_be_cancelled_dropped_and_reprioritised(llm):
         rest(llm)
 
 
+def test_closing_a_stream_wakes_the_thread_that_reads_it(llm):
+    llm.runner.let(0)
+    stream, told = llm.stream([1, 2], LONG), []
+    reading = threading.Thread(target=lambda: told.append(list(stream)), daemon=True)
+    reading.start()
+    llm.runner.is_held.wait(30)
+    wait_until(lambda: stream._reading.locked())
+    with pytest.raises(RuntimeError, match="two threads read one stream"):
+        next(stream)
+    closing = threading.Thread(target=stream.close)
+    closing.start()
+    wait_until(lambda: llm._worker._core.commands.qsize() == 1)
+    llm.runner.let(None)
+    closing.join()
+    reading.join(30)
+    assert len(told) == 1
+    assert len(told[0]) < 200
+    assert list(stream) == []
+    rest(llm)
+
+
+def test_threads_that_close_streams_which_others_read_leave_nobody_waiting(llm):
+    for round_ in range(60):
+        stream = llm.stream([1, 2, round_ % 8], LONG)
+        reading = threading.Thread(target=lambda stream=stream: list(stream), daemon=True)
+        reading.start()
+        closing = [threading.Thread(target=stream.close) for _ in range(2)]
+        for thread in closing:
+            thread.start()
+        for thread in [*closing, reading]:
+            thread.join(30)
+            assert not thread.is_alive()
+    rest(llm)
+
+
 def test_a_deadline_ends_a_request_whose_reader_does_not_read(llm):
     stream = llm.stream([1, 2], LONG.replace(deadline_s=0.5))
     wait_until(lambda: llm._engine.is_resting and not llm._engine.is_idle)
