@@ -30,7 +30,20 @@ class Running(Protocol):
 
 
 running: weakref.WeakSet[Running] = weakref.WeakSet()  # those whose thread is alive
+between_forks = threading.RLock()  # held by who forks, all the way, and by who starts a thread
 _go_on = threading.Event()
+
+
+def start(owner: Running, thread: threading.Thread) -> None:
+    """Start the thread of one that is from now on among those that run; not amid a fork, whose child would
+    find it where it was."""
+    with between_forks:
+        running.add(owner)
+        try:
+            thread.start()
+        except BaseException:
+            running.discard(owner)
+            raise
 
 
 @atexit.register
@@ -41,7 +54,9 @@ def _end_threads() -> None:
 
 
 def _park_all() -> None:
-    """Hold every thread between two steps: what the child gets is whole."""
+    """Hold every thread between two steps: what the child gets is whole. Forks of several threads take turns,
+    or the end of the first would let go what the second holds."""
+    between_forks.acquire()
     _go_on.clear()
     for each in list(running):
         thread = each.thread
@@ -58,7 +73,13 @@ def _park(is_parked: threading.Event) -> None:
     _go_on.wait()
 
 
+def _go_on_in_parent() -> None:
+    _go_on.set()
+    between_forks.release()
+
+
 def _begin_in_child() -> None:
+    between_forks.release()  # the thread that forked is here, too
     left = list(running)
     running.clear()
     for each in left:
@@ -66,4 +87,4 @@ def _begin_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_park_all, after_in_parent=_go_on.set, after_in_child=_begin_in_child)
+    os.register_at_fork(before=_park_all, after_in_parent=_go_on_in_parent, after_in_child=_begin_in_child)

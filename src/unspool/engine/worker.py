@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from unspool.engine.engine import Engine
 from unspool.engine.inbox import Gathered, Inbox
-from unspool.engine.process import running
+from unspool.engine.process import between_forks, running, start
 from unspool.errors import BadRequest, CapacityError, UnspoolError
 from unspool.types import Event, Request
 
@@ -136,6 +136,15 @@ class _Core:
 
     def submit(self, work: Callable[[], _T]) -> Future[_T]:
         future: Future[_T] = Future()
+        while not self._put(work, future):
+            # In this order: a fork amid the start would leave the child a gate that nobody opens.
+            with between_forks, self.gate:
+                if self.thread is None and not self.is_closed:
+                    self._start()
+        return future
+
+    def _put(self, work: Callable[[], _T], future: Future[_T]) -> bool:
+        """Hand a command over where there is a thread. Raises BadRequest or what the engine died of."""
         with self.gate:
             if self.is_closed:
                 raise self._failure or BadRequest("the model is closed; load it again", code="closed")
@@ -146,21 +155,19 @@ class _Core:
                     code="own_thread",
                 )
             if self.thread is None:
-                self._start()
+                return False
             self.commands.put((work, future))
-        return future
+        return True
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name="unspool-worker", daemon=True)
         if self.thread is not None:
             return  # a finalizer was here
         self.thread = thread
-        running.add(self)
         try:
-            thread.start()
+            start(self, thread)
         except BaseException as problem:
             self.thread = None
-            running.discard(self)
             if not isinstance(problem, RuntimeError):
                 raise
             raise CapacityError(

@@ -399,6 +399,23 @@ def test_a_thread_that_the_system_does_not_give_is_an_error_and_the_next_try_may
         assert len(llm.generate([1], PARAMS).token_ids) == 20
 
 
+def test_a_thread_is_started_by_who_keeps_forks_waiting_before_the_gate(monkeypatch):
+    held = []
+
+    class Noted:
+        def __enter__(self):
+            held.append(llm._worker._core.gate._is_owned())
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr("unspool.engine.worker.between_forks", Noted())
+    with open_llm() as llm:
+        llm.generate([1], PARAMS)
+        llm.generate([1], PARAMS)
+    assert held == [False]  # the second found a thread
+
+
 def test_a_finalizer_that_closes_a_stream_while_a_request_is_handed_over_does_not_wait_for_itself(llm):
     stream = llm.stream([1, 2], LONG)
     core = llm._worker._core
@@ -488,6 +505,59 @@ print("both are well")
         check=False,
     )
     assert done.stdout == "both are well\n", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_threads_that_fork_at_once_each_get_a_child_whose_engine_is_whole():
+    program = """
+import os, signal, sys, threading, time
+sys.path[:0] = sys.argv[1:]
+from paced import LETTERS, PacedRunner
+from unspool import LLM, DecodingParams
+params = DecodingParams(temperature=0, max_tokens=200, ignore_eos=True)
+llm = LLM.from_parts(PacedRunner(), LETTERS)
+is_stepping = False
+step = llm._engine.step
+def slow():
+    global is_stepping
+    is_stepping = True
+    time.sleep(0.0005)  # where another thread may fork
+    events = step()
+    is_stepping = False
+    return events
+llm._engine.step = slow
+is_over = threading.Event()
+def write():
+    while not is_over.is_set():
+        llm.generate([1, 2], params)
+told = []
+def fork():
+    for _ in range(25):
+        child = os.fork()
+        if child == 0:
+            os._exit(3 if is_stepping else 0)
+        told.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+writing = threading.Thread(target=write)
+writing.start()
+forking = [threading.Thread(target=fork) for _ in range(4)]
+for thread in forking:
+    thread.start()
+for thread in forking:
+    thread.join()
+is_over.set()
+writing.join()
+llm.close()
+print(len(told), max(told))
+"""
+    support = os.path.join(os.path.dirname(__file__), "..", "..", "support")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, support],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout == "100 0\n", done.stderr
 
 
 def test_a_process_ends_while_a_model_is_busy():
