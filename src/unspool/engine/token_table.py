@@ -41,8 +41,9 @@ class TokenTable:
         """Tokens whose text holds these bytes."""
         found = self._holding.get(data)
         if found is None:
-            while len(self._holding) >= _MOST_KEPT:
-                self._holding.pop(next(iter(self._holding)))
+            # Several engines, each with a thread, may have one vocabulary: another may be here, too.
+            for oldest in [*self._holding][: max(len(self._holding) + 1 - _MOST_KEPT, 0)]:
+                self._holding.pop(oldest, None)
             found = self._holding[data] = self._find(data)
         return found
 

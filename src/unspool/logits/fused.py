@@ -132,8 +132,9 @@ def compiled(params: DecodingParams, rules: Rules) -> Compiled:
     key = (id(params), id(rules))
     known = _compiled.get(key)
     if known is None:
-        while len(_compiled) >= _MOST_PROGRAMS:
-            _compiled.pop(next(iter(_compiled)), None)
+        # Several engines, each with a thread, have this in common: another may be here, too.
+        for oldest in [*_compiled][: max(len(_compiled) + 1 - _MOST_PROGRAMS, 0)]:
+            _compiled.pop(oldest, None)
         known = _compiled[key] = _compile(params, rules)
     return known
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from toy_engine import ToyVocabulary, alone
@@ -163,6 +165,23 @@ def test_answers_about_many_texts_do_not_pile_up():
         assert table.holding(b"%d" % n) == frozenset()
     assert len(table._holding) == 256
     assert table.holding(b"999") == frozenset()
+
+
+def test_engines_on_several_threads_may_ask_one_table(monkeypatch):
+    table = TokenTable(WORDS)
+    monkeypatch.setattr(table, "_find", lambda data: frozenset(data))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(6) as threads:
+
+            def ask(k: int) -> None:
+                for n in range(10_000):
+                    assert table.holding(b"%d %d" % (n, k)) == frozenset(b"%d %d" % (n, k))
+
+            list(threads.map(ask, range(6)))
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_a_token_table_is_made_once_and_goes_with_its_vocabulary():
