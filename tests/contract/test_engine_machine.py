@@ -44,6 +44,7 @@ SEEN_IN_LONG_RUNS = ALWAYS_SEEN | {
         "failed before",
         "failed after",
         "failed copy",
+        "not copied",
     ),
     *("cancelled waiting", "cancelled prefill", "cancelled decode"),
     *("paused waiting", "paused prefill", "paused decode"),

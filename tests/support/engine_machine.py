@@ -38,6 +38,12 @@ class Answer:
         self.finish_reason, self.stop, self.score = event.finish_reason, event.stop, event.score
         self.error = None if event.error is None else str(event.error)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether something from outside ended it: a page that was not copied, too."""
+        reasons = ("cancelled", "deadline")
+        return self.finish_reason in reasons or "could not be copied" in (self.error or "")
+
 
 @dataclass
 class Asked:
@@ -53,13 +59,12 @@ class Asked:
         """Whether it was ended from outside, cancelled or late."""
         if _is_ranked(self.request) and self.request.params.deadline_s is not None:
             return True  # it may have been: hypotheses that had ended by then keep their own reasons
-        reasons = {answer.finish_reason for answer in self.answers.values()}
-        return self.is_cancelled or "deadline" in reasons
+        return self.is_cancelled or any(answer.is_cut for answer in self.answers.values())
 
 
 class Flaky:
-    """A runner whose next pass fails when it is told to, before or after everything is written, and whose
-    clock moves on as it runs."""
+    """A runner whose next pass fails when it is told to, before or after everything is written, or whose next
+    copy does; and whose clock moves on as it runs."""
 
     def __init__(self, runner) -> None:
         self._runner = runner
@@ -71,6 +76,9 @@ class Flaky:
 
     def forward(self, plan):
         self.now_s += 0.25
+        if self.fails == "fork":
+            self.fails = "copy"
+            return self._runner.forward(plan)
         fails, self.fails = self.fails, None
         if fails != "after":
             self._fail_if(fails is not None)
@@ -79,7 +87,7 @@ class Flaky:
         return logits
 
     def copy_page(self, source, target):
-        if self.fails == "copy":  # one made before the pass: for who takes a part of a page
+        if self.fails == "copy":  # for who takes a part of a page before the pass; a fork's, if told so
             self.fails = None
             self._fail_if(True)
         self._runner.copy_page(source, target)
@@ -177,7 +185,7 @@ class Machine:
         """The next pass fails; the step after it does the same again."""
         self.be_sound()
         which = self.runners[self.rng.integers(len(self.runners))]
-        which.fails = str(self.rng.choice(["before", "after", "copy"]))
+        which.fails = str(self.rng.choice(["before", "after", "copy", "fork"]))
 
     def be_sound(self) -> None:
         for each in self.runners:
@@ -254,6 +262,7 @@ class Machine:
             asked = self.in_flight[event.request_id]
             asked.hear(event)
             self.seen[str(event.finish_reason)] += 1
+            self.seen["not copied"] += event.error is not None and event.error.code == "copy_failed"
             if event.usage is not None:
                 self.seen["cached tokens"] += event.usage.cached_tokens
                 self.seen["preempted"] += event.usage.n_preempted
@@ -298,7 +307,7 @@ def _is_ranked(request: Request) -> bool:
 
 def _assert_begins(answer: Answer, expected: Answer, params) -> None:
     """A branch that was cut has what it would have had, but for what a stop would have taken off."""
-    if answer.finish_reason not in ("cancelled", "deadline"):
+    if not answer.is_cut:
         assert answer == expected or answer.finish_reason is None  # the latter was dropped
     n = min(len(answer.token_ids), len(expected.token_ids))
     assert n == len(answer.token_ids) or params.stop or params.stop_regex
