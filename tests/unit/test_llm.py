@@ -459,7 +459,7 @@ def test_a_broken_tokenizer_closes_what_was_open(tmp_path):
 
 
 def test_a_closed_model_says_so(model):
-    llm = LLM(model)
+    llm = LLM(model, limits=Limits(n_unread=8))  # it cannot have ended before it is closed
     stream = llm.stream("hello", PARAMS.replace(max_tokens=100))
     next(stream)
     llm.close()
