@@ -6,19 +6,24 @@
 
 namespace unspool {
 
+// Of a matrix, what a thread takes at once: of less, its prefetches would run past what it reads next.
+constexpr size_t kLeastBytes = 16 * 1024;
+
 // Every thread walks a range of tiles of its own, in order, so that its prefetches run ahead into its own
 // work, and then helps the others with what is left of theirs.
 int Forward::linear(const Stage& stage, size_t number, int thread) {
   const Instruction& op = network_.instructions[stage.index];
   const int n_threads = pool_.size();
   const Share share = {0, row_count(op), thread, /*all_tiles=*/false, /*in_cache=*/false};
+  const size_t tile_bytes = network_.matrices[op.parts[0].matrix].tile_bytes;
+  const int few = (int)((kLeastBytes + tile_bytes - 1) / tile_bytes);
   int n_done = 0;
   for (int i = 0; i < n_threads; ++i) {
     const int owner = (thread + i) % n_threads;
     int first, last;
     range(op.n_tiles, owner, &first, &last);
     // Many rows pass over each part from far, so it had better not be small.
-    const int least = row_count(op) > Acts::kBlock ? std::max(1, (last - first) / 8) : 1;
+    const int least = row_count(op) > Acts::kBlock ? std::max(few, (last - first) / 8) : few;
     int begin, end;
     while (take(counter(number, owner), last - first, least, &begin, &end)) {
       tiles(op, first + begin, first + end, share);
@@ -29,13 +34,14 @@ int Forward::linear(const Stage& stage, size_t number, int thread) {
   return n_done;
 }
 
-// Takes a part of what is left of n units of work, `least` or more: large parts first, so that all threads
-// end together.
+// Takes a part of what is left of n units of work, `least` or more, and leaves no fewer: large parts first,
+// so that all threads end together.
 bool Forward::take(std::atomic<int>& next, int n, int least, int* begin, int* end) {
   *begin = next.load(std::memory_order_relaxed);
   do {
     if (*begin >= n) return false;
-    *end = std::min(n, *begin + std::max(least, (n - *begin) / 4));
+    *end = *begin + std::max(least, (n - *begin) / 4);
+    if (n - *end < least) *end = n;
   } while (!next.compare_exchange_weak(*begin, *end, std::memory_order_relaxed));
   return true;
 }
