@@ -2,7 +2,8 @@
 
 A pass is timed instruction by instruction on every thread. What it reads (packed weights once, K and V of
 every sequence) over its time is the bandwidth it reached, beside what the same threads read from memory at
-most, measured in the same run; its multiply-adds likewise beside what the integer units do at most.
+most; its multiply-adds likewise beside what the integer units do at most. Both limits are measured between
+the passes, for a machine that others use has other limits a minute later.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from unspool.errors import BadRequest, named
 from unspool.kv.layout import pages_for
@@ -29,6 +32,7 @@ DEFAULT_ROWS: Final = (1, 8)
 DEFAULT_PROMPT: Final = 256
 DEFAULT_CONTEXT: Final = 64
 DEFAULT_ROUNDS: Final = 20
+_LIMIT_TRIES: Final = 5  # measurements of the machine's limits, spread over the rounds
 _MOST_ABOVE: Final = 1.2  # times the maximum, beyond what two measurements differ by
 
 
@@ -64,8 +68,8 @@ class Breakdown:
     isa: str
     n_threads: int
     weight_bytes: int  # packed
-    read_gb_per_s: float  # what the threads read from memory at most
-    integer_gmac_per_s: float  # multiply-adds of 8-bit integers at most
+    read_gb_per_s: float  # what the threads read from memory at most, median
+    integer_gmac_per_s: float  # multiply-adds of 8-bit integers at most, median
     passes: tuple[PassTime, ...]
     load_average: float | None  # of the minute before; None where the system does not tell it
     n_processors: int  # that this process may run on
@@ -184,23 +188,29 @@ def _load_average() -> float | None:
 def _measure(
     runner: NativeRunner, work: Sequence[_Work], rounds: int, load_average: float | None
 ) -> Breakdown:
-    read_rate, integer_rate = runner.read_rate(), runner.integer_rate()
     plans = [w.plan(runner.page_size) for w in work]
     _touch(runner)
     seconds: list[list[float]] = [[] for _ in work]
-    noted: list[list[dict[str, float]]] = [[] for _ in work]
+    laps: list[list[npt.NDArray[np.int64]]] = [[] for _ in work]
+    read_rates: list[float] = []
+    integer_rates: list[float] = []
     for plan in plans:
         runner.forward(plan)  # touches every page of the weights
     runner.note_times(True)
-    for _ in range(rounds):
+    for number in range(rounds):
+        if number % -(-rounds // _LIMIT_TRIES) == 0:
+            read_rates.append(runner.read_rate())
+            integer_rates.append(runner.integer_rate())
+            runner.forward(plans[0])  # wakes the threads; in what follows they find one pass after the other
         for index, plan in enumerate(plans):
             started = perf_counter()
             runner.forward(plan)
             seconds[index].append(perf_counter() - started)
-            noted[index].append(_by_kind(runner))
+            laps[index].append(runner.times())
+    read_rate, integer_rate = statistics.median(read_rates), statistics.median(integer_rates)
     passes = tuple(
-        _pass_time(runner, w, s, n, read_rate, integer_rate)
-        for w, s, n in zip(work, seconds, noted, strict=True)
+        _pass_time(runner, w, s, list(map(partial(_by_kind, runner), noted, s)), read_rate, integer_rate)
+        for w, s, noted in zip(work, seconds, laps, strict=True)
     )
     return Breakdown(
         *(runner.isa, runner.n_threads, runner.weight_bytes, read_rate / 1e9, integer_rate / 1e9, passes),
@@ -214,14 +224,16 @@ def _touch(runner: NativeRunner) -> None:
         runner.copy_page(0, page)
 
 
-def _by_kind(runner: NativeRunner) -> dict[str, float]:
-    """Seconds of each kind of instruction and of waiting in the last pass, mean over the threads."""
+def _by_kind(runner: NativeRunner, times: npt.NDArray[np.int64], whole: float) -> dict[str, float]:
+    """Seconds of each kind of instruction, of waiting and outside of both, mean over the threads, in a pass
+    that took `whole` seconds."""
     total: dict[str, float] = {}
-    for span in spans(runner.instructions, runner.times()):
+    for span in spans(runner.instructions, times):
         kind = span.instruction.kind
         total[kind] = total.get(kind, 0.0) + span.ended_ns - span.began_ns
         total["waiting"] = total.get("waiting", 0.0) + span.began_ns - span.ready_ns
-    return {kind: 1e-9 * ns / runner.n_threads for kind, ns in total.items()}
+    mean = {kind: 1e-9 * ns / runner.n_threads for kind, ns in total.items()}
+    return {**mean, "outside": whole - sum(mean.values())}
 
 
 def _pass_time(
@@ -241,9 +253,9 @@ def _pass_time(
         read_bytes[instruction.kind] = read_bytes.get(instruction.kind, 0) + instruction.weight_bytes
         macs[instruction.kind] = macs.get(instruction.kind, 0) + rows * instruction.macs
     times: dict[str, float] = {
-        kind: statistics.median(each.get(kind, 0.0) for each in noted) for kind in (*KINDS, "waiting")
+        kind: statistics.median(each.get(kind, 0.0) for each in noted)
+        for kind in (*KINDS, "waiting", "outside")
     }
-    times["outside"] = max(0.0, whole - sum(times.values()))
 
     def rate(amount: int | None, s: float) -> float | None:
         return amount / s / 1e9 if amount and s > 0 else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 from tiny_llm import write_tiny_llm
 
 from unspool.breakdown import Breakdown, KindTime, PassTime, measure
 from unspool.errors import BadRequest
+from unspool.runners.native import NativeRunner
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,26 @@ def test_every_pass_has_its_kinds_and_their_shares_are_at_most_the_whole(path):
         assert kinds["products"].gb_per_s > 0
         assert kinds["norm"].gb_per_s is None
         assert each.tokens_per_s == pytest.approx(1e3 * each.n_rows / each.ms)
+
+
+def test_of_one_pass_the_kinds_with_what_is_outside_of_them_are_the_whole(path):
+    (one,) = measure(path, threads=1, rows=(3,), prompt=0, context=8, rounds=1).passes
+    assert sum(kind.ms for kind in one.kinds) == pytest.approx(one.ms)
+
+
+@pytest.mark.parametrize(("rounds", "n_tries"), [(1, 1), (3, 3), (5, 5), (6, 3), (20, 5)])
+def test_the_limits_are_medians_of_what_was_measured_between_the_passes(path, monkeypatch, rounds, n_tries):
+    rates = iter([4e9, 1e9, 3e9, 2e9, 5e9])
+    tried = []
+
+    def rate(runner):
+        tried.append(next(rates))
+        return tried[-1]
+
+    monkeypatch.setattr(NativeRunner, "read_rate", rate)
+    found = measure(path, threads=1, rows=(1,), prompt=0, context=8, rounds=rounds)
+    assert len(tried) == n_tries
+    assert found.read_gb_per_s == statistics.median(tried) / 1e9
 
 
 def test_weights_are_read_once_a_pass_and_keys_and_values_once_a_sequence(path):
