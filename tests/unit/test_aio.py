@@ -360,6 +360,33 @@ def test_a_stream_can_be_closed_from_another_loop_while_a_task_waits_for_it(llm,
         assert len(told) < 200
 
 
+@pytest.mark.parametrize("is_heard", [False, True])
+def test_a_stream_that_is_closed_while_its_request_is_being_made_ends(llm, is_heard):
+    is_making, may_make = threading.Event(), threading.Event()
+
+    async def main():
+        stream = AsyncLLM.of(llm).stream([1, 2], LONG)
+        make = stream._make_request
+
+        def slow():
+            is_making.set()
+            may_make.wait(30)
+            return make()
+
+        stream._make_request = slow
+        reading = asyncio.create_task(ids_of(stream))
+        await asyncio.to_thread(is_making.wait, 30)
+        if is_heard:
+            may_make.set()
+            await asyncio.sleep(0)
+        await stream.aclose()
+        may_make.set()
+        return await reading
+
+    assert len(asyncio.run(main())) < 200
+    look(llm)
+
+
 def test_who_rings_at_a_loop_that_closed_before_it_answered_is_told():
     loop = asyncio.new_event_loop()
     bell = Bell(loop)

@@ -34,6 +34,7 @@ class AsyncEventStream:
         self._error: BaseException | None = None
         self._priority: int | None = None  # for a request that has not begun
         self._is_waiting = False
+        self._is_closed = False
 
     def __aiter__(self) -> AsyncEventStream:
         return self
@@ -64,7 +65,11 @@ class AsyncEventStream:
             if self._priority is not None:
                 request = replace(request, priority=self._priority)
             self._inbox = inbox = LoopInbox(_bell_of(asyncio.get_running_loop()))
-            await asyncio.wrap_future(self._worker.submit_open([request], [inbox]))
+            if not self._is_closed:
+                await asyncio.wrap_future(self._worker.submit_open([request], [inbox]))
+            if self._is_closed:  # meanwhile, maybe before the worker had heard of the request
+                self._worker.abandon([inbox])
+                raise StopAsyncIteration
         if (inbox_now := self._inbox) is None:
             raise StopAsyncIteration
         events, is_over = await inbox_now.get()
@@ -88,6 +93,7 @@ class AsyncEventStream:
 
     async def aclose(self) -> None:
         """End the request now if it has not ended, and drop what was not read; idempotent."""
+        self._is_closed = True
         self._unread.clear()
         self._error = None
         self._make_request = None

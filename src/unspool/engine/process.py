@@ -20,6 +20,10 @@ class Running(Protocol):
         """Have the thread do something."""
         ...
 
+    def unlock_in_child(self) -> None:
+        """The process was forked: what another thread of it held is held by nobody here."""
+        ...
+
     def begin_in_child(self) -> None:
         """The process was forked between two steps, and here there is no thread."""
         ...
@@ -29,9 +33,10 @@ class Running(Protocol):
         ...
 
 
+known: weakref.WeakSet[Running] = weakref.WeakSet()  # all there are
 running: weakref.WeakSet[Running] = weakref.WeakSet()  # those whose thread is alive
 between_forks = threading.RLock()  # held by who forks, all the way, and by who starts a thread
-_go_on = threading.Event()
+_go_on = threading.Event()  # of the last fork
 
 
 def start(owner: Running, thread: threading.Thread) -> None:
@@ -55,22 +60,24 @@ def _end_threads() -> None:
 
 def _park_all() -> None:
     """Hold every thread between two steps: what the child gets is whole. Forks of several threads take turns,
-    or the end of the first would let go what the second holds."""
+    or the end of the first would let go what the second holds. Each has an event of its own, for a thread may
+    come to wait for the first when the second has begun."""
+    global _go_on
     between_forks.acquire()
-    _go_on.clear()
+    _go_on = go_on = threading.Event()
     for each in list(running):
         thread = each.thread
         if thread is None or thread is threading.current_thread():
             continue
         is_parked = threading.Event()
-        each.post(partial(_park, is_parked))
+        each.post(partial(_park, is_parked, go_on))
         while not is_parked.wait(0.1) and thread.is_alive():
             pass
 
 
-def _park(is_parked: threading.Event) -> None:
+def _park(is_parked: threading.Event, go_on: threading.Event) -> None:
     is_parked.set()
-    _go_on.wait()
+    go_on.wait()
 
 
 def _go_on_in_parent() -> None:
@@ -80,6 +87,8 @@ def _go_on_in_parent() -> None:
 
 def _begin_in_child() -> None:
     between_forks.release()  # the thread that forked is here, too
+    for each in list(known):
+        each.unlock_in_child()
     left = list(running)
     running.clear()
     for each in left:

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from unspool.engine.engine import Engine
 from unspool.engine.inbox import Gathered, Inbox
-from unspool.engine.process import between_forks, running, start
+from unspool.engine.process import between_forks, known, running, start
 from unspool.errors import BadRequest, CapacityError, UnspoolError
 from unspool.types import Event, Request
 
@@ -117,14 +117,19 @@ class _Core:
         self._failure: UnspoolError | None = None
         self._inboxes: dict[int, Inbox] = {}
         self.begin()
+        known.add(self)
 
     def begin(self) -> None:
         """No thread and nothing to do."""
         self.commands: SimpleQueue[_Command] = SimpleQueue()  # `put` may be called from finalizers
-        # After `is_closed` is set nobody waits for an answer. A finalizer may come in a second time.
-        self.gate = threading.RLock()
+        self.unlock_in_child()
         self.thread: threading.Thread | None = None
         self._has_ended = False
+
+    def unlock_in_child(self) -> None:
+        """A gate that no thread holds."""
+        # After `is_closed` is set nobody waits for an answer. A finalizer may come in a second time.
+        self.gate = threading.RLock()
 
     # On any thread
 

@@ -51,6 +51,20 @@ def n_workers() -> int:
     return sum(thread.name == "unspool-worker" for thread in threading.enumerate())
 
 
+def in_a_process(program: str) -> str:
+    """What a program that finds tests/support says."""
+    support = os.path.join(os.path.dirname(__file__), "..", "..", "support")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, support],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    return done.stdout
+
+
 def test_a_thread_is_there_from_the_first_request_to_the_end():
     before = n_workers()
     with open_llm() as llm:
@@ -558,6 +572,71 @@ print(len(told), max(told))
         check=False,
     )
     assert done.stdout == "100 0\n", done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_thread_that_comes_late_to_wait_for_one_fork_is_there_for_the_next():
+    program = """
+import os, signal, sys, time
+sys.path[:0] = sys.argv[1:]
+from paced import LETTERS, PacedRunner
+from unspool import LLM, DecodingParams
+from unspool.engine import process
+park = process._park
+def late(is_parked, *others):
+    is_parked.set()
+    time.sleep(0.1)
+    park(is_parked, *others)
+process._park = late
+signal.alarm(30)
+llm = LLM.from_parts(PacedRunner(), LETTERS)
+llm.generate([1], DecodingParams(max_tokens=2))
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+llm.generate([1], DecodingParams(max_tokens=2))
+llm.close()
+print("it went on")
+"""
+    assert in_a_process(program) == "it went on\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("call", ["llm.close()", "llm.generate([1])"])
+def test_a_child_that_is_forked_while_another_thread_closes_the_model_finds_it_closed(call):
+    program = f"""
+import os, signal, sys, threading
+sys.path[:0] = sys.argv[1:]
+from paced import LETTERS, PacedRunner
+from unspool import LLM
+from unspool.errors import BadRequest
+is_closing, may_close = threading.Event(), threading.Event()
+class Slow(PacedRunner):
+    def close(self):
+        is_closing.set()
+        may_close.wait()
+        super().close()
+llm = LLM.from_parts(Slow(), LETTERS)
+closing = threading.Thread(target=llm.close)
+closing.start()
+is_closing.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    may_close.set()
+    try:
+        {call}
+    except BadRequest as error:
+        os._exit(error.code != "closed")
+    os._exit(0)
+_, status = os.waitpid(child, 0)
+may_close.set()
+closing.join()
+print(os.waitstatus_to_exitcode(status))
+"""
+    assert in_a_process(program) == "0\n"
 
 
 def test_a_process_ends_while_a_model_is_busy():
