@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,6 +28,7 @@ from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFi
 from unspool.kv.layout import pages_for
 from unspool.kv.session import KvIdentity, Session, check_identity
 from unspool.kv.session_file import read_session, write_session
+from unspool.once import once
 from unspool.types import I32, U8, Plan, Salt
 
 N_COMPUTED_AGAIN: Final = 16  # tokens, each of another page
@@ -55,7 +55,7 @@ class Sessions:
         self._context_length = context_length
         self._prefix_cache = prefix_cache
 
-    @cached_property
+    @once
     def identity(self) -> KvIdentity:
         """Whose keys and values these are; worked out when the first session asks."""
         runner = self._storage.runner

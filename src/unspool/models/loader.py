@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -12,6 +11,7 @@ from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.weights import WeightSource, open_weights
 from unspool.models.weights.quantized_source import QuantizedSource
+from unspool.once import once
 
 if TYPE_CHECKING:
     from unspool.models.chat_template import ChatTemplate
@@ -73,11 +73,11 @@ class LoadedModel:
 
         return load_tokenizer(self.source)
 
-    @cached_property
+    @once
     def tokenizer(self) -> Tokenizer:
         return self._tokenizer.result()
 
-    @cached_property
+    @once
     def chat_template(self) -> ChatTemplate:
         """Raises TemplateError when the model has none or it does not parse."""
         from unspool.models.chat_template import ChatTemplate

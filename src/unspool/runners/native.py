@@ -10,7 +10,6 @@ float16.
 from __future__ import annotations
 
 import os
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from unspool.errors import BadRequest, CapacityError, UnsupportedModel, named
 from unspool.models.graph import Graph
 from unspool.models.identity import ModelIdentity, identify
 from unspool.models.weights import WeightSource
+from unspool.once import once
 from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
 from unspool.runners.kv_order import page_of_tokens, tokens_of_page
 from unspool.runners.native_builder import Builder
@@ -118,7 +118,7 @@ class NativeRunner:
         self.sampler: _native.Sampler | None = engine.sampler()
         self._engine: _native.Engine | None = engine
 
-    @cached_property
+    @once
     def identity(self) -> ModelIdentity:
         return identify(*self._model)
 

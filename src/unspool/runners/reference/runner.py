@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from unspool import _native
 from unspool.models.graph import Graph
 from unspool.models.identity import ModelIdentity, identify
 from unspool.models.weights import WeightSource
+from unspool.once import once
 from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
 from unspool.runners.plan_check import check_plan
 from unspool.runners.reference.ops import Step
@@ -59,7 +59,7 @@ class ReferenceRunner:
         self._weights = Weights(source, self._dtype, keep=keep_weights)
         self._pages = Pages(self.kv_shape, n_pages, page_size)
 
-    @cached_property
+    @once
     def identity(self) -> ModelIdentity:
         return identify(self.graph, self._source)
 
