@@ -43,7 +43,8 @@ class AsyncLLM(Door):
     by side on one thread of the engine, whatever loops and threads they come from, and each gets the answer
     that it would get alone. Cancelling a task that waits for an answer cancels the request.
 
-    Use it as an asynchronous context manager, or `aclose` it.
+    Use it as an asynchronous context manager, or `aclose` it: the model is then closed, also for the `llm`
+    that it was opened `of`.
     """
 
     # Text

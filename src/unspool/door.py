@@ -108,8 +108,8 @@ class Door:
     threads         processors to use; all that the process may run on when left out
     context_length  longest prompt and answer together, in tokens; the model's own when left out, or as
                     much of it as this machine's memory holds beside the weights
-    kv_tokens       tokens that all requests in flight may hold; one whole context, and at least 8192,
-                    when left out. Memory is taken as it is written, not at once
+    kv_tokens       tokens that all requests in flight may hold; when left out one whole context, and at least
+                    16384 where this machine's memory holds them. It is taken as it is written, not at once
     kv_memory       the same in memory, instead of kv_tokens: bytes or "2GiB", or a part of what is free
                     beside the weights, 0.5 or "50%"
     page_size       tokens a page of the cache, a power of two; 16 to 128 for the native runner

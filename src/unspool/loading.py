@@ -24,7 +24,10 @@ from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.sizes import read_size, shown
 
 MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
-MIN_KV_TOKENS: Final = 8192  # room for several requests where a model's context is short
+MIN_KV_TOKENS: Final = 8192  # whatever the memory
+USUAL_KV_TOKENS: Final = (
+    16384  # where they fit: sixteen answers of 512 tokens to one question, and their prompts
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +146,12 @@ def room_for(
         kv_tokens = _tokens_in(kv_memory, models, page_size)
     if kv_tokens is not None:
         return min(own, kv_tokens) if context_length is None else context_length, kv_tokens
+    total = memory.total_bytes()
+    fits = None if total is None else (total - _weight_bytes(models)) // _page_bytes(models, 1)
     if context_length is None:
-        context_length = own
-        if (total := memory.total_bytes()) is not None:
-            n_tokens = (total - _weight_bytes(models)) // _page_bytes(models, 1)
-            context_length = min(own, max(n_tokens, MIN_KV_TOKENS))
-    return context_length, max(context_length, MIN_KV_TOKENS)
+        context_length = own if fits is None else min(own, max(fits, MIN_KV_TOKENS))
+    usual = USUAL_KV_TOKENS if fits is None else min(USUAL_KV_TOKENS, fits)
+    return context_length, max(context_length, usual, MIN_KV_TOKENS)
 
 
 def _tokens_in(kv_memory: int | float | str, models: Sequence[LoadedModel], page_size: int) -> int:

@@ -370,7 +370,7 @@ def test_context_and_cache_are_as_large_as_asked(model):
         with pytest.raises(ContextOverflow, match="the context 64"):
             small.generate("x" * 64, GREEDY)
     with LLM(model) as whole:
-        assert whole.runner.n_pages * 32 == 8192
+        assert whole.runner.n_pages * 32 == 16384  # sixteen answers of the usual length to one question
 
 
 def test_a_cache_may_be_sized_in_bytes_or_as_a_part_of_what_is_free(model, monkeypatch):
@@ -438,6 +438,12 @@ def test_a_context_past_the_memory_is_cut_to_what_fits(model, monkeypatch):
         )
     with LLM(model, context_length=100) as asked:
         assert asked.context_length == 100
+    with LLM(model, kv_tokens=32) as one_page:
+        page_bytes = one_page.runner.kv_bytes
+    weights = model.stat().st_size
+    monkeypatch.setattr("unspool.memory.total_bytes", lambda: weights + 10 * page_bytes)
+    with LLM(model, context_length=100) as roomy:
+        assert 4 < roomy.runner.n_pages <= 16, "what fits beside the weights, which are less than the file"
     monkeypatch.setattr("unspool.memory.total_bytes", lambda: None)
     with LLM(model) as whole:
         assert whole.context_length == 128

@@ -64,7 +64,7 @@ Kv = Annotated[
         "--kv",
         metavar="SIZE",
         help="Size of the KV cache: tokens (16384), memory (2GiB) or a part of the free memory (50%). "
-        "[default: one whole context, at least 8192 tokens]",
+        "[default: one whole context, at least 16384 tokens]",
         rich_help_panel=_WHERE,
     ),
 ]

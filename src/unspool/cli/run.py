@@ -38,7 +38,7 @@ MustContain = Annotated[
     typer.Option(
         metavar="TEXT",
         help="What each answer must contain, by a constrained beam; again for more. A | stands between "
-        "alternatives, \\| is the sign itself.",
+        "alternatives; with a backslash before it, it is the sign itself.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")]

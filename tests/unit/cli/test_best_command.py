@@ -10,9 +10,11 @@ from answers import Told
 
 from unspool.best import run_best
 from unspool.cli import load
+from unspool.cli.best import N_ANSWERS
 from unspool.cli.best_table import ranking_rows, report_dict, summary_line
 from unspool.cli.best_verifier import VerifierOptions
 from unspool.errors import BadRequest, TemplateError
+from unspool.loading import USUAL_KV_TOKENS
 from unspool.params import DecodingParams
 from unspool.profiles.needs import VERIFIERS
 from unspool.search.beam import Beam
@@ -24,6 +26,11 @@ from unspool.search.verifiers.function import Function
 from unspool.search.verifiers.majority import Majority
 from unspool.search.verifiers.regex import Regex
 from unspool.search.verifiers.registry import BUILT_IN
+
+
+def test_the_usual_number_of_usual_answers_fits_into_the_usual_cache():
+    n_prompt = 256
+    assert N_ANSWERS * (DecodingParams().max_tokens + n_prompt) <= USUAL_KV_TOKENS
 
 
 class FakeLLM:
