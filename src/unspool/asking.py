@@ -10,7 +10,6 @@ from unspool.engine.prompt import Prompt, checked_ids, checked_priority
 from unspool.errors import BadRequest, UnknownName, brief, named
 from unspool.params import DecodingParams
 from unspool.search.base import Search
-from unspool.search.best_of import BestOf
 from unspool.types import Completion, Event, Request
 
 if TYPE_CHECKING:
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from unspool.models.chat_template import ChatTemplate
     from unspool.models.tokenizer import Tokenizer
+    from unspool.search.best_of import BestOf
 
 Message: TypeAlias = Mapping[str, Any]
 Tool: TypeAlias = Mapping[str, Any]

@@ -9,7 +9,6 @@ the error says it as Python does (kv_tokens=64), and `worded` by the command lin
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -48,8 +47,10 @@ def reason(problem: Exception) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The way out of a name that is not there: the nearest one that is, or all of them."""
+    from difflib import get_close_matches
+
     names = list(known)
-    near = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
+    near = get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}"
 
 

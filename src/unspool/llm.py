@@ -16,22 +16,20 @@ from unspool.asking import (
     last_user_text,
     request_of,
 )
-from unspool.best import BestReport, Judged, run_best
-from unspool.bulk import answers_in_order
 from unspool.door import Door
 from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
 from unspool.engine.stream import EventStream
 from unspool.params import DecodingParams
-from unspool.saving import SavedText, load, save_chat, save_text
-from unspool.scoring import Score, windows_of
-from unspool.search.best_of import BestOf
 from unspool.types import Completion, Request
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from unspool.asking import Options
-    from unspool.saving import Keeping
+    from unspool.best import BestReport, Judged
+    from unspool.saving import Keeping, SavedText
+    from unspool.scoring import Score
+    from unspool.search.best_of import BestOf
 
 
 class LLM(Door):
@@ -146,6 +144,8 @@ class LLM(Door):
         are for all, or come one by one too. `progress` draws a bar on standard error when that is a terminal.
         A prompt that is refused raises when its turn comes; leaving early cancels what is in flight.
         """
+        from unspool.bulk import answers_in_order
+
         checked = How(n, **how)
         for_all = params is None or not isinstance(params, Iterable)
         answers = answers_in_order(
@@ -251,6 +251,8 @@ class LLM(Door):
         The verifier hears the prompt as text. `watch` hears of each answer when it is judged. What the report
         says depends on the request alone; the engine may have run ahead of it, by Limits.n_unread steps.
         """
+        from unspool.best import run_best
+
         applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
         stream = EventStream(self._worker, self._request(prompt, applied, checked))
         asked = prompt if isinstance(prompt, str) else self.detokenize(prompt)
@@ -268,6 +270,8 @@ class LLM(Door):
         **how: Unpack[Options],
     ) -> BestReport:
         """Like `best` for a conversation; the verifier hears the text of the user's last message."""
+        from unspool.best import run_best
+
         applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
         request = chat_request_of(
             self.chat_template, messages, applied, checked, tools=tools, template_variables=template_variables
@@ -283,6 +287,8 @@ class LLM(Door):
         A text longer than the context is read in windows of it, `stride` tokens further each time (half a
         window when left out): a token is scored once, with at least window - stride tokens before it.
         """
+        from unspool.scoring import windows_of
+
         windows = windows_of(self.tokenizer, text, self.context_length - 1, stride)
         return windows.score(self._worker.complete(windows.requests()))
 
@@ -299,6 +305,8 @@ class LLM(Door):
         The text is read first as far as it is not cached. The file is written whole or not at all. The
         options: `unspool.saving.Keeping`.
         """
+        from unspool.saving import save_text
+
         return save_text(self, path, prompt, how)
 
     def save_chat_session(
@@ -312,6 +320,8 @@ class LLM(Door):
     ) -> SavedText:
         """`save_session` for a conversation, as `chat` writes it out: to the end of the assistant's message
         when that is the last one, and else up to where its answer would begin."""
+        from unspool.saving import save_chat
+
         return save_chat(self, path, messages, how, tools=tools, template_variables=template_variables)
 
     def load_session(self, path: str | Path, *, cache_salt: str | None = None) -> SavedText:
@@ -320,6 +330,8 @@ class LLM(Door):
         It stays until its pages are needed for others. Raises SessionFileError for a file that is damaged
         or another model's, CapacityError and ContextOverflow for a text that has no room here.
         """
+        from unspool.saving import load
+
         return load(self, path, cache_salt)
 
     # Life

@@ -7,7 +7,6 @@ so are values that contradict each other. What is given and cannot matter is nam
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
@@ -333,6 +332,8 @@ def _refuse_unknown(names: Iterable[str]) -> None:
             continue
         if name in UNSUPPORTED:
             raise UnknownName(f"{name}: {UNSUPPORTED[name]}", code="not_supported")
-        near = difflib.get_close_matches(str(name).lower().replace("-", "_"), _DEFAULTS, n=1, cutoff=0.5)
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(name).lower().replace("-", "_"), _DEFAULTS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(_DEFAULTS)}"
         raise UnknownName(f"there is no parameter {name!r}; {hint}", code="unknown_parameter")

@@ -13,7 +13,7 @@ This module lies below the stages and the searches, because both draw and neithe
 
 from __future__ import annotations
 
-import secrets
+import os
 import zlib
 from dataclasses import dataclass
 from typing import Final
@@ -39,7 +39,7 @@ _U64 = np.arange(9, dtype=np.uint64)  # small numbers that keep uint64 what it i
 
 def fresh_seed() -> int:
     """64 bits of the operating system's entropy, for a request that names no seed."""
-    return secrets.randbits(64)
+    return int.from_bytes(os.urandom(8), "little")
 
 
 def philox4x32(counters: U64, key: tuple[int, int]) -> U64:

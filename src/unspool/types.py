@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,10 @@ from unspool.errors import UnspoolError
 from unspool.history import History
 from unspool.params import DecodingParams
 from unspool.rules import NO_RULES, Rules
-from unspool.search_tree import SearchTree
-from unspool.trace import TokenTrace
+
+if TYPE_CHECKING:
+    from unspool.search_tree import SearchTree
+    from unspool.trace import TokenTrace
 
 FinishReason = Literal["stop", "length", "deadline", "loop", "cancelled", "error"]
 

@@ -8,12 +8,33 @@ from __future__ import annotations
 import subprocess
 import sys
 
+# What some requests, formats and failures need, and an answer to a question does not.
+UNUSED = (
+    "unspool.best",
+    "unspool.engine.sessions",
+    "unspool.logits.tracing",
+    "unspool.models.config_hf",
+    "unspool.models.identity",
+    "unspool.models.tokenizer.tokenizer_json",
+    "unspool.models.weights.quantize",
+    "unspool.models.weights.safetensors_source",
+    "unspool.saving",
+    "unspool.scoring",
+    "unspool.search.verifiers.base",
+    "unspool.search_tree",
+    "unspool.trace",
+    "difflib",
+    "secrets",
+    "shutil",
+    "tempfile",
+    "tomllib",
+)
 HEAVY = ("torch", "transformers", "tokenizers", "jinja2", "typer", "rich", "huggingface_hub", "pip", "numpy")
 
 
 def modules_after(statement: str) -> set[str]:
-    """Top-level modules of a fresh interpreter after one statement."""
-    program = f"{statement}\nimport sys\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    """Modules of a fresh interpreter after one statement."""
+    program = f"{statement}\nimport sys\nprint(*sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return set(result.stdout.split())
 
@@ -27,6 +48,15 @@ def test_import_unspool_brings_no_dependency() -> None:
 def test_the_front_door_brings_neither_torch_nor_the_command_line() -> None:
     modules = modules_after("from unspool import LLM, DecodingParams")
     assert modules.isdisjoint({"torch", "transformers", "typer", "huggingface_hub", "pip"})
+
+
+def test_an_answer_brings_only_what_answers_need() -> None:
+    parts = "unspool.cli.plain, unspool.cli.answer, unspool.cli.load, unspool.cli.model_options"
+    modules = modules_after(
+        f"from unspool import LLM\nimport unspool.runners.native, unspool.models.config_gguf, {parts}"
+    )
+    assert "unspool.engine.worker" in modules
+    assert modules.isdisjoint(UNUSED), sorted(modules & set(UNUSED))
 
 
 def test_an_unknown_public_name_is_an_attribute_error() -> None:

@@ -14,7 +14,6 @@ from unspool.engine.share import Share
 from unspool.engine.task import Task
 from unspool.logits.logprobs import choice_logprobs, prompt_logprobs
 from unspool.logits.pipeline import Passed
-from unspool.logits.tracing import trace_of
 from unspool.types import F32, Chosen, Complete, Extend, Fork, Move, Processed, Row, Spell, TokenLogprobs
 
 
@@ -83,6 +82,8 @@ def _note(
         found = choice_logprobs(z, candidates, chosen.token_id, params.logprobs, spell)
         chosen = replace(chosen, logprobs=found)
     if params.trace and chosen.trace is None:
+        from unspool.logits.tracing import trace_of
+
         chosen = replace(chosen, trace=trace_of(z, row, candidates, chosen.token_id, spell, before))
     return chosen
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from unspool.engine import admission, commit
 from unspool.engine.companion import OWN_MODEL, companions_of
@@ -13,7 +14,6 @@ from unspool.engine.detokenize import Vocabulary
 from unspool.engine.limits import Limits
 from unspool.engine.rules import rules_of, spellings
 from unspool.engine.scheduler import Scheduler
-from unspool.engine.sessions import Sessions
 from unspool.engine.share import Share
 from unspool.engine.stats import EngineStats
 from unspool.engine.steady import Steady
@@ -22,10 +22,14 @@ from unspool.engine.storage import Storage
 from unspool.engine.task import Clock, Owner, Phase, Task
 from unspool.errors import BadRequest, CapacityError, named
 from unspool.kv.pool import PagePool
+from unspool.once import once
 from unspool.rng import fresh_seed
 from unspool.runners.base import Runner
 from unspool.search.base import Asked, SpeaksOfTexts
 from unspool.types import Event, Request
+
+if TYPE_CHECKING:
+    from unspool.engine.sessions import Sessions
 
 
 class Engine:
@@ -64,9 +68,6 @@ class Engine:
         self._prefix_cache = prefix_cache
         self._scheduler = Scheduler(self.storage, limits or Limits(), runner.vocab_size)
         self._tasks: dict[int, Task] = {}
-        self.sessions = Sessions(
-            self.storage, vocabulary, self._tasks, self._n_vocab, self.context_length, prefix_cache
-        )
         self._steady: Steady | None = None  # the last step's, if it was one
         self._n_changes = 0  # of the scheduler, before it last said who runs
         self._deadlines = Deadlines()
@@ -78,6 +79,19 @@ class Engine:
     @property
     def pool(self) -> PagePool:
         return self.storage.pool
+
+    @once
+    def sessions(self) -> Sessions:
+        from unspool.engine.sessions import Sessions
+
+        return Sessions(
+            self.storage,
+            self.vocabulary,
+            self._tasks,
+            self._n_vocab,
+            self.context_length,
+            self._prefix_cache,
+        )
 
     @property
     def is_closed(self) -> bool:

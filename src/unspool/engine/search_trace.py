@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from unspool.engine.detokenize import Vocabulary
-from unspool.search_tree import MOST_CONSIDERED, SearchStep, SearchTree
+
+if TYPE_CHECKING:
+    from unspool.search_tree import SearchStep, SearchTree
 
 
 @dataclass(slots=True)
@@ -21,6 +24,8 @@ class TreeSoFar:
     def accept(self, step: SearchStep | None) -> None:
         if step is None:
             return
+        from unspool.search_tree import MOST_CONSIDERED
+
         self.n_considered += len(step.considered)
         if self.n_untold or self.n_considered > MOST_CONSIDERED:
             self.n_untold += 1
@@ -31,6 +36,8 @@ class TreeSoFar:
         """What is told in the end; None where nothing was traced."""
         if not self.steps and not self.n_untold:
             return None
+        from unspool.search_tree import SearchTree
+
         return SearchTree(tuple(self.steps), tuple(answers), self.n_untold)
 
 

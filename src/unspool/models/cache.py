@@ -10,10 +10,8 @@ The lock is the kernel's (flock), so a process that dies lets go of it and no lo
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -146,7 +144,9 @@ def _read_stamp(stamp: Path) -> object:
 
 
 def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
+    from hashlib import sha256
+
+    digest = sha256()
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
@@ -155,6 +155,8 @@ def sha256_of(path: Path) -> str:
 
 def remove(name: str) -> int:
     """Delete a pulled model and whatever a broken pull left; returns the bytes freed."""
+    from shutil import rmtree
+
     where = paths(name)
     if not where.folder.exists():
         return 0
@@ -163,7 +165,7 @@ def remove(name: str) -> int:
             freed = sum(p.stat().st_size for p in where.folder.rglob("*") if p.is_file())
             # The model goes first and in one step, so that no reader meets half a folder.
             where.file.unlink(missing_ok=True)
-            shutil.rmtree(where.folder)
+            rmtree(where.folder)
         except OSError as error:
             raise unwritable(where.folder, error) from error
         return freed

@@ -7,7 +7,6 @@ members are joined, and the SHA-256 of the whole decides whether the file is kep
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -222,7 +221,9 @@ def _looks_like_path(spec: str) -> bool:
 
 
 def _did_you_mean(name: str) -> str:
+    from difflib import get_close_matches
+
     wanted = name.lower()
     near = [known for known in CATALOGUE if wanted and wanted in known]
-    near += difflib.get_close_matches(wanted, CATALOGUE, n=1, cutoff=0.4)
+    near += get_close_matches(wanted, CATALOGUE, n=1, cutoff=0.4)
     return f" Did you mean {near[0]}?" if near else ""

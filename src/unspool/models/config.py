@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from unspool.errors import ModelFileError
-from unspool.models.config_gguf import read_gguf_config
-from unspool.models.config_hf import read_hf_config
 from unspool.models.model_config import ModelConfig
 from unspool.models.weights.base import WeightSource
 
@@ -17,7 +15,14 @@ def read_config(source: WeightSource) -> ModelConfig:
     Raises ModelFileError naming file and field for a value that is missing or makes no sense, and
     UnsupportedModel naming what it is for anything this engine would compute wrongly.
     """
-    config = read_gguf_config(source) if source.format == "gguf" else read_hf_config(source)
+    if source.format == "gguf":
+        from unspool.models.config_gguf import read_gguf_config
+
+        config = read_gguf_config(source)
+    else:
+        from unspool.models.config_hf import read_hf_config
+
+        config = read_hf_config(source)
     _check(config)
     return config
 

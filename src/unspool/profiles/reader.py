@@ -28,11 +28,6 @@ from unspool.errors import BadRequest, brief, nearest, reason
 from unspool.profiles.needs import INSTEAD, KINDS, check_setting
 from unspool.profiles.profile import Need, Profile, Setting
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 MAX_BYTES: Final = 1 << 20
 
 
@@ -69,6 +64,10 @@ def _parsed(path: Path) -> dict[str, Any]:
         ) from error
     if len(data) > MAX_BYTES:
         raise BadRequest(f"{path} has more than {MAX_BYTES} bytes; this is no profile", code="bad_profile")
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         content: dict[str, Any] = tomllib.loads(
             data.decode("utf-8-sig")

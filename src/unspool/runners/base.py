@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from unspool import _native
-from unspool.models.identity import ModelIdentity
 from unspool.types import F32, U8, Plan
+
+if TYPE_CHECKING:
+    from unspool.models.identity import ModelIdentity
 
 RUNNERS: Final = ("native", "reference")  # by the names that users give
 DEFAULT_PAGE_SIZE: Final = 32  # tokens

@@ -10,6 +10,7 @@ float16.
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +18,15 @@ import numpy.typing as npt
 from unspool import _native
 from unspool.errors import BadRequest, CapacityError, UnsupportedModel, named
 from unspool.models.graph import Graph
-from unspool.models.identity import ModelIdentity, identify
 from unspool.models.weights import WeightSource
 from unspool.once import once
 from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
 from unspool.runners.kv_order import page_of_tokens, tokens_of_page
 from unspool.runners.native_builder import Builder
 from unspool.types import F32, U8, Plan
+
+if TYPE_CHECKING:
+    from unspool.models.identity import ModelIdentity
 
 MAX_HEAD_DIM = 512  # kMaxHeadDim in csrc/kernels.h
 MAX_THREADS = 256
@@ -120,6 +123,8 @@ class NativeRunner:
 
     @once
     def identity(self) -> ModelIdentity:
+        from unspool.models.identity import identify
+
         return identify(*self._model)
 
     def forward(self, plan: Plan) -> F32:

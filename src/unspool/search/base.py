@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from unspool.params import DecodingParams
 from unspool.rules import Rules
-from unspool.search_tree import SearchStep
 from unspool.types import Move, Processed, Row
+
+if TYPE_CHECKING:
+    from unspool.search_tree import SearchStep
 
 State = TypeVar("State")
 

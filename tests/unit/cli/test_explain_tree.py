@@ -68,7 +68,7 @@ def test_reasons_are_told(capsys):
 
 
 def test_what_has_no_room_is_counted(capsys, monkeypatch):
-    monkeypatch.setattr("unspool.engine.search_trace.MOST_CONSIDERED", 20)
+    monkeypatch.setattr("unspool.search_tree.MOST_CONSIDERED", 20)
     print_tree(tree_of(Beam(width=3)), frozenset(), expands_all=False)
     told = capsys.readouterr().out
     assert "11 later steps are not told" in told

@@ -6,7 +6,7 @@ import pytest
 from searching import PROMPT, answers_of, found, logprobs_after, params
 from toy_engine import make_engine
 
-from unspool.engine import search_trace
+from unspool import search_tree
 from unspool.search.beam import Beam
 from unspool.search.beam_sample import BeamSample
 from unspool.search.constrained_beam import ConstrainedBeam
@@ -149,7 +149,7 @@ def test_a_search_that_is_cancelled_before_its_first_token_has_no_tree():
 
 
 def test_a_tree_has_no_more_than_a_number_of_continuations(monkeypatch):
-    monkeypatch.setattr(search_trace, "MOST_CONSIDERED", 20)
+    monkeypatch.setattr(search_tree, "MOST_CONSIDERED", 20)
     whole = answers_of(Beam(width=3), asked=params(trace=True))[0][-1].search_tree
     assert sum(len(step.considered) for step in whole.steps) <= 20
     assert [step.n_tokens for step in whole.steps] == [1, 2, 3]

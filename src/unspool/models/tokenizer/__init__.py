@@ -6,10 +6,8 @@ Read `tokenizer.py` for what a tokenizer promises, `gguf.py` and `tokenizer_json
 from __future__ import annotations
 
 from unspool.errors import UnsupportedModel
-from unspool.models.tokenizer.gguf import tokenizer_from_gguf
 from unspool.models.tokenizer.parts import TokenKind
 from unspool.models.tokenizer.tokenizer import Tokenizer
-from unspool.models.tokenizer.tokenizer_json import tokenizer_from_folder
 from unspool.models.weights.base import WeightSource
 
 __all__ = ["TokenKind", "Tokenizer", "load_tokenizer"]
@@ -22,8 +20,12 @@ def load_tokenizer(source: WeightSource) -> Tokenizer:
     algorithm or a pre-tokenizer that is not known here.
     """
     if source.format == "gguf":
+        from unspool.models.tokenizer.gguf import tokenizer_from_gguf
+
         return tokenizer_from_gguf(source.path, source.metadata)
     if source.format == "safetensors":
+        from unspool.models.tokenizer.tokenizer_json import tokenizer_from_folder
+
         return tokenizer_from_folder(source.path, source.metadata)
     raise UnsupportedModel(
         f"{source.path}: no tokenizer for weights of format {source.format!r}; known: gguf, safetensors"

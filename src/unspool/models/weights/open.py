@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unspool.errors import ModelFileError
 from unspool.models.weights.foreign_files import HEAD_BYTES, refuse_foreign
 from unspool.models.weights.gguf import MAGIC, GgufSource
 from unspool.models.weights.mapped_file import map_file
-from unspool.models.weights.safetensors_source import SafetensorsSource
+
+if TYPE_CHECKING:
+    from unspool.models.weights.safetensors_source import SafetensorsSource
 
 
 def open_weights(path: str | Path) -> GgufSource | SafetensorsSource:
@@ -20,13 +23,17 @@ def open_weights(path: str | Path) -> GgufSource | SafetensorsSource:
     that unspool does not read. The source is a `WeightSource` and a context manager.
     """
     path = Path(path)
-    if os.path.isdir(path):  # false, not an error, for a path that no file system could hold
-        return SafetensorsSource(path)
-    head = map_file(path)[:HEAD_BYTES]
-    if head.startswith(MAGIC):
-        return GgufSource(path)
-    refuse_foreign(path, head)
-    if path.suffix == ".safetensors":
-        return SafetensorsSource(path)
-    problem = f"starts with {head[:4]!r}, expected {MAGIC!r}; give a GGUF file or a safetensors folder"
-    raise ModelFileError(path, "magic", problem)
+    if not os.path.isdir(path):  # false, not an error, for a path that no file system could hold
+        head = map_file(path)[:HEAD_BYTES]
+        if head.startswith(MAGIC):
+            return GgufSource(path)
+        refuse_foreign(path, head)
+        if path.suffix != ".safetensors":
+            raise ModelFileError(
+                path,
+                "magic",
+                f"starts with {head[:4]!r}, expected {MAGIC!r}; give a GGUF file or a safetensors folder",
+            )
+    from unspool.models.weights.safetensors_source import SafetensorsSource
+
+    return SafetensorsSource(path)

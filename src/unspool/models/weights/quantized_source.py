@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from unspool.errors import BadRequest, brief, named
 from unspool.models.weights.base import Encoding, Tensor, WeightSource
-from unspool.models.weights.quantize import quantize
 
 # Setting -> (matrices of the layers, embedding and output). The few values of each input that meet all
 # tokens are worth 8 bits.
@@ -64,6 +63,8 @@ class QuantizedSource:
         encoding = self._outer if name in OUTER else self._inner
         if len(tensor.shape) != 2 or tensor.shape[1] % encoding.block_values:
             return tensor
+        from unspool.models.weights.quantize import quantize
+
         self._kept[name] = quantize(tensor, encoding, self._n_threads)
         return self._kept[name]
 
