@@ -35,6 +35,12 @@ constexpr int bits_of(Store store) {
   }
 }
 
+// Of the quants of a group: 4 bits of each, then 1 or 2; of 8 and of 2 bits all at once. unpack.h has the
+// order within.
+constexpr size_t group_bytes(Store store) {
+  return (size_t)bits_of(store) * kGroup * kTile / 8;
+}
+
 // How sub and submin of two-level kinds lie in memory.
 enum class Subs : uint8_t {
   kBytes,  // sub is a signed byte; there is no submin
@@ -49,6 +55,29 @@ constexpr Subs subs_of(Store store) {
 
 // What a quant of IQ4 stands for, plus 128.
 constexpr uint8_t kIq4Levels[16] = {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241};
+
+// Some groups of a tile as they lie in memory: what scales them, from the first byte on, and after it their
+// quants. So a tile, and what a thread reads of a matrix, is one ascending stream, which processors follow by
+// themselves: scales at the end of a tile were a second one, and each tile began both anew.
+//
+// Of a flat kind with mins it is one group, of other flat kinds two, for lines of the cache to be whole:
+// scales, then mins, [group][16]. Of a two-level kind the groups of an upper scale: d and dmin, [16] each,
+// subs, [group][16], and tops, [4][16], a byte for group j and group j + 4 of the eight, in its lower and
+// upper half: two bits of sub, then two of submin.
+struct Piece {
+  int groups;                     // of kGroup inputs
+  size_t min_at, sub_at, top_at;  // byte offsets
+  size_t quants_at, bytes;        // multiples of a line
+};
+constexpr Piece piece_of(Store store, int group, bool two_level, bool has_min) {
+  constexpr size_t kLine = 64, kHalves = 2 * kTile;  // bytes
+  const int groups = two_level ? kSuper / kGroup : has_min ? 1 : 2;
+  const size_t min_at = (two_level ? 1 : groups) * kHalves, sub_at = min_at + (has_min ? kHalves : 0);
+  const size_t top_at = sub_at + (two_level ? kSuper / group * kTile : 0);
+  const bool has_tops = two_level && subs_of(store) == Subs::kSixes;
+  const size_t quants_at = (top_at + (has_tops ? kTopBytes : 0) + kLine - 1) / kLine * kLine;
+  return {groups, min_at, sub_at, top_at, quants_at, quants_at + groups * group_bytes(store)};
+}
 
 // w = scale * (q - zero), or scale * q + min when has_min.
 // Flat kinds: scale and min are float16, one per output row and group.
@@ -67,19 +96,14 @@ struct Packed {
   int k_padded = 0;  // inputs rounded up to 32; the padding holds zeros
   int n_tiles = 0;   // outputs / 16, rounded up; the padding rows hold zeros
 
-  // One tile is contiguous: quants or floats, then scales, mins, subs, each [group][16], and tops, [256
-  // inputs][4][16], a byte for group j and group j + 4 of the eight, in its lower and upper half: two bits of
-  // sub, then two of submin.
+  // One tile is contiguous: floats, or pieces, of which the last may have fewer groups.
   size_t tile_bytes = 0;
-  size_t scale_at = 0, min_at = 0, sub_at = 0, top_at = 0;  // byte offsets within a tile
-  uint8_t* data = nullptr;                                  // n_tiles * tile_bytes, 64-byte aligned
+  uint8_t* data = nullptr;  // n_tiles * tile_bytes, 64-byte aligned
   size_t data_bytes = 0;
 
   const uint8_t* tile(int t) const { return data + (size_t)t * tile_bytes; }
   bool quantized() const { return bits_of(store) != 0; }
-  // Of the quants of a group: 4 bits of each, then 1 or 2; of 8 and of 2 bits in one piece. unpack.h has the
-  // order within.
-  size_t group_bytes() const { return (size_t)bits_of(store) * kGroup * kTile / 8; }
+  Piece piece() const { return piece_of(store, group, two_level, has_min); }
   // Kinds whose kernel takes inputs with one scale for all 32 of a group.
   bool whole_groups() const { return two_level && group == kGroup && store != Store::kU4; }
   // Kinds that take inputs with powers of two as scales.

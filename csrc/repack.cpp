@@ -127,41 +127,40 @@ bool repack_quants(const uint8_t* rows, size_t stride, int n_rows, const Packed&
   constexpr Split kSplit = split_of(kKind.store);
   constexpr int kParts = kGroup / kKind.group;
   constexpr Subs kSubs = subs_of(kKind.store);
+  constexpr Piece kPiece = piece_of(kKind.store, kKind.group, kKind.two_level, kKind.has_min);
   const int n_groups = p.k / kGroup;
-  uint16_t* const scales = reinterpret_cast<uint16_t*>(tile + p.scale_at);
-  uint16_t* const mins = reinterpret_cast<uint16_t*>(tile + p.min_at);
-  uint8_t* const subs = tile + p.sub_at;
-  uint8_t* const tops = tile + p.top_at;
   Quads quads = {};
   bool finite = true;
   for (int j = 0; j < n_groups; ++j) {
-    const int upper = kTile * (kKind.two_level ? j / 8 : j);
+    const int i = j % kPiece.groups;  // of the piece
+    uint8_t* const piece = tile + j / kPiece.groups * kPiece.bytes;
+    const int upper = kKind.two_level ? 0 : i * kTile;
+    uint16_t* const scales = reinterpret_cast<uint16_t*>(piece) + upper;
+    uint16_t* const mins = reinterpret_cast<uint16_t*>(piece + kPiece.min_at) + upper;
+    uint8_t* const subs = piece + kPiece.sub_at + i * kParts * kTile;
+    uint8_t* const tops = piece + kPiece.top_at + i % 4 * kTile;
     for (int lane = 0; lane < n_rows; ++lane) {
       Group group;
       read_group(ENCODING, rows + lane * stride, j, &group);
       quads.put(lane, group.q);
-      scales[upper + lane] = group.scale;
+      scales[lane] = group.scale;
       finite &= finite_f16(group.scale);
       if (kKind.has_min) {
-        mins[upper + lane] = group.min;
+        mins[lane] = group.min;
         finite &= finite_f16(group.min);
       }
       for (int h = 0; kKind.two_level && h < kParts; ++h) {
-        const int at = (j * kParts + h) * kTile + lane, sub = group.sub[h], submin = group.submin[h];
-        subs[at] = (uint8_t)(kSubs == Subs::kBytes ? sub : (sub & 15) | (submin & 15) << 4);
+        const int sub = group.sub[h], submin = group.submin[h];
+        subs[h * kTile + lane] = (uint8_t)(kSubs == Subs::kBytes ? sub : (sub & 15) | (submin & 15) << 4);
         if (kSubs == Subs::kSixes) {
-          uint8_t& top = tops[j / 8 * kTopBytes + j % 4 * kTile + lane];
           const int bits = sub >> 4 | submin >> 4 << 2;
-          top = (uint8_t)(j % 8 < 4 ? bits : top | bits << 4);
+          tops[lane] = (uint8_t)(i < 4 ? bits : tops[lane] | bits << 4);
         }
       }
     }
-    put_planes<0, kSplit.low>(quads, tile);
-    tile += kPlane * kSplit.low;
-    if constexpr (kSplit.high != 0) {
-      put_planes<kSplit.low, kSplit.high>(quads, tile);
-      tile += kPlane * kSplit.high;
-    }
+    uint8_t* const planes = piece + kPiece.quants_at + i * group_bytes(kKind.store);
+    put_planes<0, kSplit.low>(quads, planes);
+    if constexpr (kSplit.high != 0) put_planes<kSplit.low, kSplit.high>(quads, planes + kPlane * kSplit.low);
   }
   return finite;
 }
@@ -210,14 +209,10 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   if (!p->quantized()) {
     p->tile_bytes = round_up((size_t)k * kTile * float_bytes(p->store), 64);
   } else {
-    const size_t groups = p->k_padded / kGroup, parts = kGroup / p->group;
-    const size_t uppers = p->two_level ? groups / 8 : groups;
-    p->scale_at = groups * p->group_bytes();
-    p->min_at = p->scale_at + uppers * 2 * kTile;
-    p->sub_at = p->min_at + (p->has_min ? uppers * 2 * kTile : 0);
-    p->top_at = p->sub_at + (p->two_level ? groups * parts * kTile : 0);
-    const bool has_top = p->two_level && subs_of(p->store) == Subs::kSixes;
-    p->tile_bytes = round_up(p->top_at + (has_top ? uppers * kTopBytes : 0), 64);
+    const Piece piece = p->piece();
+    const int groups = p->k_padded / kGroup, rest = groups % piece.groups;
+    p->tile_bytes = groups / piece.groups * piece.bytes;
+    if (rest) p->tile_bytes += piece.quants_at + rest * group_bytes(p->store);
   }
   p->data_bytes = p->tile_bytes * (size_t)p->n_tiles;
   return true;
@@ -258,27 +253,30 @@ void unpack_row(const Packed& p, int row, float* out) {
     for (int i = p.k; i < p.k_padded; ++i) out[i] = 0.0f;
     return;
   }
+  const Piece piece = p.piece();
   for (int i = 0; i < p.k_padded; ++i) {
-    const int j = i / kGroup, upper = p.two_level ? j / 8 : j, part = j * parts + i % kGroup / p.group;
-    float scale = f16_to_f32(read_u16(tile + p.scale_at + 2 * (upper * kTile + lane)));
-    float min = p.has_min ? f16_to_f32(read_u16(tile + p.min_at + 2 * (upper * kTile + lane))) : 0.0f;
+    const int j = i / kGroup % piece.groups, part = j * parts + i % kGroup / p.group;
+    const uint8_t* const at = tile + i / kGroup / piece.groups * piece.bytes;
+    const int upper = 2 * ((p.two_level ? 0 : j) * kTile + lane);
+    float scale = f16_to_f32(read_u16(at + upper));
+    float min = p.has_min ? f16_to_f32(read_u16(at + piece.min_at + upper)) : 0.0f;
     if (p.two_level) {
-      uint8_t sub = tile[p.sub_at + part * kTile + lane];
+      uint8_t sub = at[piece.sub_at + part * kTile + lane];
       uint8_t submin = 0;
       if (subs_of(p.store) != Subs::kBytes) {
         submin = sub >> 4;
         sub &= 15;
       }
       if (subs_of(p.store) == Subs::kSixes) {
-        const uint8_t both = tile[p.top_at + upper * kTopBytes + j % 4 * kTile + lane];
-        const int top = j % 8 < 4 ? both : both >> 4;
+        const uint8_t both = at[piece.top_at + j % 4 * kTile + lane];
+        const int top = j < 4 ? both : both >> 4;
         sub |= (top & 3) << 4;
         submin |= (top >> 2 & 3) << 4;
       }
       scale *= subs_of(p.store) == Subs::kBytes ? (float)(int8_t)sub : (float)sub;
       min *= (float)submin;
     }
-    const int q = get_quant(p, tile + j * p.group_bytes(), lane, i % kGroup);
+    const int q = get_quant(p, at + piece.quants_at + j * group_bytes(p.store), lane, i % kGroup);
     out[i] = scale * (float)(q - p.zero) + min;
   }
 }

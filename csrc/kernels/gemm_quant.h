@@ -18,37 +18,40 @@ namespace UNSPOOL_ISA {
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN>
 struct PackedScales {
   static constexpr bool kMin = MIN;
-  static constexpr int kGroups = kSuper / GROUP;  // that share an upper scale
+  static constexpr Piece kPiece = piece_of(STORE, GROUP, TWO_LEVEL, MIN);
+  static constexpr int kGroups = kPiece.groups * kGroup / GROUP;  // of a piece
   static constexpr bool kSixes = TWO_LEVEL && subs_of(STORE) == Subs::kSixes;
-  const Packed& w;
   const uint8_t* tile;
   uint8_t subs[kSixes ? kGroups * kTile : 1], submins[kSixes ? kGroups * kTile : 1];  // of an upper scale
 
-  PackedScales(const Packed& w, const uint8_t* tile, const float* = nullptr) : w(w), tile(tile) {}
+  explicit PackedScales(const uint8_t* tile, const float* = nullptr) : tile(tile) {}
 
   F scale(int index) {
-    if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.scale_at) + index * kTile);
-    const F d = f_load_f16((const uint16_t*)(tile + w.scale_at) + index / kGroups * kTile);
-    const uint8_t* sub = tile + w.sub_at + index * kTile;
+    const uint8_t* at = piece(index);
+    if (!TWO_LEVEL) return f_load_f16((const uint16_t*)at + index % kGroups * kTile);
+    const F d = f_load_f16((const uint16_t*)at);
+    const uint8_t* sub = at + kPiece.sub_at + index % kGroups * kTile;
     switch (subs_of(STORE)) {
       case Subs::kFours:
         return f_mul(d, f_load_low4(sub));
       case Subs::kSixes:
-        if (index % kGroups == 0) spread(sub, tile + w.top_at + index / kGroups * kTopBytes);
+        if (index % kGroups == 0) spread(sub, at + kPiece.top_at);
         return f_mul(d, f_load_u8(subs + index % kGroups * kTile));
       default:
         return f_mul(d, f_load_i8(sub));
     }
   }
   F min(int index) {
-    if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(tile + w.min_at) + index * kTile);
-    const F dmin = f_load_f16((const uint16_t*)(tile + w.min_at) + index / kGroups * kTile);
-    const uint8_t* sub = tile + w.sub_at + index * kTile;
+    const uint8_t* at = piece(index);
+    if (!TWO_LEVEL) return f_load_f16((const uint16_t*)(at + kPiece.min_at) + index % kGroups * kTile);
+    const F dmin = f_load_f16((const uint16_t*)(at + kPiece.min_at));
+    const uint8_t* sub = at + kPiece.sub_at + index % kGroups * kTile;
     if (subs_of(STORE) == Subs::kFours) return f_mul(dmin, f_load_high4(sub));
     return f_mul(dmin, f_load_u8(submins + index % kGroups * kTile));
   }
 
  private:
+  const uint8_t* piece(int index) const { return tile + (size_t)(index / kGroups) * kPiece.bytes; }
   // Numbers of six bits to bytes, those of eight groups.
   void spread(const uint8_t* lows, const uint8_t* tops) {
     const W first = w_load(lows), second = w_load(lows + kTopBytes), top = w_load(tops);
@@ -66,7 +69,7 @@ struct ReadyScales {
   static constexpr int kFloats = MIN ? 2 * kTile : kTile;  // of a group
   const float* floats;
 
-  ReadyScales(const Packed&, const uint8_t*, const float* floats) : floats(floats) {}
+  ReadyScales(const uint8_t*, const float* floats) : floats(floats) {}
 
   F scale(int index) const { return f_load(floats + index * kFloats); }
   F min(int index) const { return f_load(floats + index * kFloats + kTile); }
@@ -101,9 +104,9 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-// One tile by NR rows. What lies at `next`, a tile's bytes of it, and unless that is null what lies at
-// `beside`, Fetch::kBesideBytes for every group, is asked for meanwhile. Where this function lies among other
-// code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
+// One tile by NR rows. What lies at `next`, a tile's bytes of it, and what lies at `beside`,
+// Fetch::kBesideBytes for every group, is asked for meanwhile, unless these are null. Where this function
+// lies among other code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
                                      const ActGroup* x, const float* units, Rows out, int row, int t,
@@ -114,16 +117,22 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
-  Scales scales(w, tile, ready);
+  constexpr Piece kPiece = piece_of(STORE, GROUP, TWO_LEVEL, MIN);
+  Scales scales(tile, ready);
+  const uint8_t* group = tile + kPiece.quants_at;
   F acc[NR];
   for (int r = 0; r < NR; ++r) acc[r] = f_zero();
   const size_t ahead = w.tile_bytes / n_groups;
   constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
   if constexpr (kByHand)
-    add_eight_rows(std::bool_constant<SHIFTS>(), tile, n_groups, scales, next, ahead, beside, x, zero_bits,
-                   acc);
-  for (int g = 0; !kByHand && g < n_groups; ++g, x += NR, next += ahead) {
-    ask_for<kLines + 1>(next);
+    add_eight_rows(std::bool_constant<SHIFTS>(), std::integral_constant<int, kPiece.groups>(),
+                   std::integral_constant<size_t, kPiece.quants_at>(), group, n_groups, scales, next, ahead,
+                   beside, x, zero_bits, acc);
+  for (int g = 0; !kByHand && g < n_groups; ++g, x += NR) {
+    if (next) {
+      ask_for<kLines + 1>(next);
+      next += ahead;
+    }
     if (beside) {
       ask_for<Fetch::kBesideBytes / 64>(beside);
       beside += Fetch::kBesideBytes;
@@ -139,7 +148,7 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
         else if (!MIN)
           dots[r] = i_add(dots[r], start);
       }
-      dot_half<STORE, NR>(tile + (size_t)g * (kLines * 64), x, half, dots);
+      dot_half<STORE, NR>(group, x, half, dots);
       if (kWhole && half == 0) continue;
       for (int r = 0; r < NR; ++r) {
         if (kInteger) {
@@ -167,6 +176,8 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
       }
       for (int r = 0; r < NR; ++r) acc[r] = f_fma(scaled[r], scale, acc[r]);
     }
+    group += kLines * 64;
+    if ((g + 1) % kPiece.groups == 0) group += kPiece.quants_at;
   }
   for (int r = 0; r < NR; ++r) {
     float* to = out.row(row + r) + t * kTile;
@@ -184,6 +195,12 @@ constexpr size_t kBlockBytes = 256 * 1024;
 // that is so far.
 constexpr size_t kFarBytes = 16 * 1024;
 
+// But so few rows of flat kinds read tiles as fast as memory gives them, and where so much lies in a row the
+// prefetcher follows and does better when nothing is asked for. Upper scales are read out of order, and then
+// it does not follow.
+constexpr int kFollowedRows = 2;
+constexpr size_t kFollowedBytes = 256 * 1024;
+
 // Of so many rows on, the scales of two-level kinds are computed once for all.
 constexpr int kManyRows = 2 * Acts::kBlock;
 
@@ -198,6 +215,8 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
   if (ready && block > kGemmScratch / n_floats) block = kGemmScratch / n_floats;
   if (block < 1) block = 1;
   const size_t lead_bytes = w.tile_bytes * (w.tile_bytes < kFarBytes ? 2 : 1);
+  const bool followed =
+      !TWO_LEVEL && x.n_rows <= kFollowedRows && (size_t)(tile1 - tile0) * w.tile_bytes >= kFollowedBytes;
   const size_t beside_bytes = (size_t)Fetch::kBesideBytes * (w.k_padded / kGroup);
   const int n_more = (x.n_rows - 1) / Acts::kBlock;  // blocks of rows after the first
   const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };
@@ -208,7 +227,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
     const uint8_t* const following = !fetch.then ? nullptr : last < tile1 ? w.tile(last) : fetch.then;
     if (ready)
       for (int t = first; t < last; ++t) {
-        FromTile scales(w, w.tile(t));
+        FromTile scales(w.tile(t));
         float* to = scratch + (t - first) * n_floats;
         for (int index = 0; index < n_indices; ++index, to += Ready::kFloats) {
           f_store(to, scales.scale(index));
@@ -221,7 +240,9 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         const uint8_t *next = nullptr, *beside = nullptr;
-        if (row == 0) {
+        if (followed) {
+          next = t + 1 == tile1 ? fetch.then : nullptr;
+        } else if (row == 0) {
           next = tile + lead_bytes;
           if (next >= fetch.end) next = fetch.then ? fetch.then + (next - fetch.end) : nullptr;
         } else if (following && (t - first) % n_more == row / Acts::kBlock - 1) {
@@ -232,7 +253,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
           beside = take(beside_bytes);
         else
           next = take(w.tile_bytes);
-        if (!next) next = tile;  // which is here: cheaper than not to ask
+        if (!next && !followed) next = tile;  // which is here: cheaper than not to ask
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
               w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate, next,

@@ -116,19 +116,20 @@ namespace UNSPOOL_ISA {
   "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", \
       "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27"
 
-// Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile.
+// Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile; of a
+// tile in pieces of so many groups, whose quants lie so far in.
 // Meanwhile it asks for five lines at `next`, which moves on by `ahead` bytes with each group, and, unless
 // that is null, for what lies at `beside`.
-template <class Shifts, class Scales>
-static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Scales& scales,
-                                  const uint8_t* next, size_t ahead, const uint8_t* beside, const ActGroup* x,
-                                  I zero_bits, F sums[8]) {
+template <class Shifts, class Groups, class QuantsAt, class Scales>
+static inline void add_eight_rows(Shifts, Groups, QuantsAt, const uint8_t* group, int n_groups,
+                                  Scales& scales, const uint8_t* next, size_t ahead, const uint8_t* beside,
+                                  const ActGroup* x, I zero_bits, F sums[8]) {
   static const uint32_t kLow = 0x0f0f0f0f;
   const __mmask32 odd = 0xaaaaaaaa;
   // Not in an array: that would live in memory.
   F a0 = sums[0], a1 = sums[1], a2 = sums[2], a3 = sums[3], a4 = sums[4], a5 = sums[5], a6 = sums[6],
     a7 = sums[7];
-  for (int g = 0; g < n_groups; ++g, group += 256, x += 8, next += ahead) {
+  for (int g = 0; g < n_groups; ++g, x += 8, next += ahead) {
     ask_for<5>(next);
     if (beside) {
       ask_for<Fetch::kBesideBytes / 64>(beside);
@@ -154,6 +155,8 @@ static inline void add_eight_rows(Shifts, const uint8_t* group, int n_groups, Sc
           : UNSPOOL_OPERANDS, [minus] "i"(offsetof(ActGroup, minus)), [zero_bits] "v"(zero_bits)
           : UNSPOOL_CHANGED);
     }
+    group += 256;
+    if ((g + 1) % Groups::value == 0) group += QuantsAt::value;
   }
   const F all[8] = {a0, a1, a2, a3, a4, a5, a6, a7};
   for (int r = 0; r < 8; ++r) sums[r] = all[r];

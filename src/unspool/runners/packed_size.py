@@ -1,5 +1,5 @@
 """How many bytes the native runner's weights take, from what a file says of its tensors: `plan_layout` in
-csrc/repack.cpp, in numbers."""
+csrc/repack.cpp and `piece_of` in csrc/packed.h, in numbers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from unspool.models.weights.base import Encoding, WeightSource
 _TILE: Final = 16  # kTile: output rows
 _GROUP: Final = 32  # kGroup: inputs
 _PER_SUPER: Final = 8  # groups that share the upper scale of a two-level kind
+_LINE: Final = 64  # bytes of a line of the cache
 
 
 class _Packing(NamedTuple):
@@ -43,17 +44,21 @@ _PACKINGS: Final[Mapping[Encoding, _Packing]] = MappingProxyType(
 
 
 def packed_bytes(encoding: Encoding, n_out: int, n_in: int) -> int:
-    """Bytes of a packed (n_out, n_in) matrix: tiles of 16 outputs, each padded to 64 bytes."""
+    """Bytes of a packed (n_out, n_in) matrix: tiles of 16 outputs, in pieces that begin with their scales."""
     packing = _PACKINGS.get(encoding)
     if packing is None:  # floats stay as they are
-        tile = n_in * _TILE * encoding.block_bytes
+        tile = _whole_lines(n_in * _TILE * encoding.block_bytes)
     else:
-        n_groups = -(-n_in // _GROUP)
-        n_scales = n_groups // _PER_SUPER if packing.sub_bits else n_groups
-        scale_bytes = 2 * (1 + packing.has_min) * n_scales
-        sub_bytes = n_groups * (_GROUP // packing.group) * packing.sub_bits // 8
-        tile = _TILE * (n_groups * _GROUP * packing.bits // 8 + scale_bytes + sub_bytes)
-    return -(-n_out // _TILE) * (-(-tile // 64) * 64)
+        groups = _PER_SUPER if packing.sub_bits else 1 if packing.has_min else 2  # of a piece
+        n_groups, n_scales = -(-n_in // _GROUP), 1 if packing.sub_bits else groups
+        sub_bytes = groups * (_GROUP // packing.group) * packing.sub_bits // 8
+        scales = _whole_lines(_TILE * (2 * (1 + packing.has_min) * n_scales + sub_bytes))
+        tile = -(-n_groups // groups) * scales + _TILE * n_groups * _GROUP * packing.bits // 8
+    return -(-n_out // _TILE) * tile
+
+
+def _whole_lines(n_bytes: int) -> int:
+    return -(-n_bytes // _LINE) * _LINE
 
 
 class StepBytes(NamedTuple):
