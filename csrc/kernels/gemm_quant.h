@@ -10,6 +10,8 @@
 #pragma once
 #include <type_traits>
 
+#include "asking.h"
+
 namespace unspool {
 namespace UNSPOOL_ISA {
 
@@ -104,14 +106,12 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
   }
 }
 
-// One tile by NR rows. What lies at `next`, a tile's bytes of it, and what lies at `beside`,
-// Fetch::kBesideBytes for every group, is asked for meanwhile, unless these are null. Where this function
-// lies among other code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
+// One tile by NR rows; what is asked for meanwhile comes with every group. Where this function lies among
+// other code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
                                      const ActGroup* x, const float* units, Rows out, int row, int t,
-                                     const float* bias, bool accumulate, const uint8_t* next,
-                                     const uint8_t* beside) {
+                                     const float* bias, bool accumulate, Asking asking) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
@@ -126,17 +126,10 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
   if constexpr (kByHand)
     add_eight_rows(std::bool_constant<SHIFTS>(), std::integral_constant<int, kPiece.groups>(),
-                   std::integral_constant<size_t, kPiece.quants_at>(), group, n_groups, scales, next, ahead,
-                   beside, x, zero_bits, acc);
+                   std::integral_constant<size_t, kPiece.quants_at>(), group, n_groups, scales, asking, ahead,
+                   x, zero_bits, acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR) {
-    if (next) {
-      ask_for<kLines + 1>(next);
-      next += ahead;
-    }
-    if (beside) {
-      ask_for<Fetch::kBesideBytes / 64>(beside);
-      beside += Fetch::kBesideBytes;
-    }
+    asking.go_on<kLines + 1>(ahead);
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR], dots0[NR];
 #pragma GCC unroll 2
@@ -192,13 +185,13 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
 constexpr size_t kBlockBytes = 256 * 1024;
 
 // Weights are asked for two tiles ahead, because the hardware prefetcher stops at a page's end, or one where
-// that is so far.
-constexpr size_t kFarBytes = 16 * 1024;
+// that is so far. Few rows read as fast as memory gives, and the prefetcher follows them within a page: for
+// them the next page has to be begun in time, and what is asked for earlier is in its way.
+constexpr size_t kFarBytes = 16 * 1024, kNearBytes = 7 * 1024;
+constexpr int kFewRows = 2;
 
-// But so few rows of flat kinds read tiles as fast as memory gives them, and where so much lies in a row the
-// prefetcher follows and does better when nothing is asked for. Upper scales are read out of order, and then
-// it does not follow.
-constexpr int kFollowedRows = 2;
+// Where so much lies in a row that it follows long, few rows had better ask for nothing. It loses them in
+// kinds of two levels, which take more instructions for a line.
 constexpr size_t kFollowedBytes = 256 * 1024;
 
 // Of so many rows on, the scales of two-level kinds are computed once for all.
@@ -214,9 +207,10 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
   int block = (int)(kBlockBytes / w.tile_bytes);
   if (ready && block > kGemmScratch / n_floats) block = kGemmScratch / n_floats;
   if (block < 1) block = 1;
-  const size_t lead_bytes = w.tile_bytes * (w.tile_bytes < kFarBytes ? 2 : 1);
+  const size_t lead_bytes =
+      x.n_rows <= kFewRows ? kNearBytes : w.tile_bytes * (w.tile_bytes < kFarBytes ? 2 : 1);
   const bool followed =
-      !TWO_LEVEL && x.n_rows <= kFollowedRows && (size_t)(tile1 - tile0) * w.tile_bytes >= kFollowedBytes;
+      !TWO_LEVEL && x.n_rows <= kFewRows && (size_t)(tile1 - tile0) * w.tile_bytes >= kFollowedBytes;
   const size_t beside_bytes = (size_t)Fetch::kBesideBytes * (w.k_padded / kGroup);
   const int n_more = (x.n_rows - 1) / Acts::kBlock;  // blocks of rows after the first
   const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };
@@ -239,32 +233,35 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       const ActGroup* group = x.row(row, &rows);
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
-        const uint8_t *next = nullptr, *beside = nullptr;
+        Asking asking;
         if (followed) {
-          next = t + 1 == tile1 ? fetch.then : nullptr;
+          if (t + 1 == tile1) asking.next = fetch.then;
         } else if (row == 0) {
-          next = tile + lead_bytes;
-          if (next >= fetch.end) next = fetch.then ? fetch.then + (next - fetch.end) : nullptr;
+          asking.next = tile + lead_bytes;
+          if (fetch.then)
+            asking.turn(fetch.end, fetch.then);
+          else if (asking.next >= fetch.end)
+            asking.next = nullptr;
         } else if (following && (t - first) % n_more == row / Acts::kBlock - 1) {
-          next = following + (t - first) * w.tile_bytes;
+          asking.next = following + (t - first) * w.tile_bytes;
         }
         // K and V come beside weights, or in their place.
-        if (next)
-          beside = take(beside_bytes);
+        if (asking.next)
+          asking.beside = take(beside_bytes);
         else
-          next = take(w.tile_bytes);
-        if (!next && !followed) next = tile;  // which is here: cheaper than not to ask
+          asking.next = take(w.tile_bytes);
+        if (!asking.next && !followed) asking.next = tile;  // which is here: cheaper than not to ask
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
-              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate, next,
-              beside);
+              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate,
+              asking);
           continue;
         }
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                                    \
-  case NR:                                                                                                  \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out,   \
-                                                                   row, t, bias, accumulate, next, beside); \
+#define UNSPOOL_ROWS(NR)                                                                                  \
+  case NR:                                                                                                \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out, \
+                                                                   row, t, bias, accumulate, asking);     \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../kernels.h"
+#include "../kernels/asking.h"
 #include "../packed.h"
 #include "avx512.h"
 
@@ -118,23 +118,18 @@ namespace UNSPOOL_ISA {
 
 // Adds the products of a tile of 4-bit weights with eight rows to sums, by the operations of quant_tile; of a
 // tile in pieces of so many groups, whose quants lie so far in.
-// Meanwhile it asks for five lines at `next`, which moves on by `ahead` bytes with each group, and, unless
-// that is null, for what lies at `beside`.
+// What is asked for meanwhile moves on by `ahead` bytes with each group.
 template <class Shifts, class Groups, class QuantsAt, class Scales>
 static inline void add_eight_rows(Shifts, Groups, QuantsAt, const uint8_t* group, int n_groups,
-                                  Scales& scales, const uint8_t* next, size_t ahead, const uint8_t* beside,
-                                  const ActGroup* x, I zero_bits, F sums[8]) {
+                                  Scales& scales, Asking asking, size_t ahead, const ActGroup* x, I zero_bits,
+                                  F sums[8]) {
   static const uint32_t kLow = 0x0f0f0f0f;
   const __mmask32 odd = 0xaaaaaaaa;
   // Not in an array: that would live in memory.
   F a0 = sums[0], a1 = sums[1], a2 = sums[2], a3 = sums[3], a4 = sums[4], a5 = sums[5], a6 = sums[6],
     a7 = sums[7];
-  for (int g = 0; g < n_groups; ++g, x += 8, next += ahead) {
-    ask_for<5>(next);
-    if (beside) {
-      ask_for<Fetch::kBesideBytes / 64>(beside);
-      beside += Fetch::kBesideBytes;
-    }
+  for (int g = 0; g < n_groups; ++g, x += 8) {
+    asking.go_on<5>(ahead);
     const F scale = scales.scale(g);
     if (Scales::kMin) {
       const F min = scales.min(g);

@@ -1,0 +1,43 @@
+// Memory that is asked for while a tile is computed.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../kernels.h"
+
+namespace unspool {
+namespace UNSPOOL_ISA {
+
+// Some lines with every group.
+struct Asking {
+  const uint8_t* next = nullptr;  // unless null: on from here, and once past `end` on from `then`
+  const uint8_t *end = reinterpret_cast<const uint8_t*>(UINTPTR_MAX), *then = nullptr;
+  const uint8_t* beside = nullptr;  // the same, Fetch::kBesideBytes each time
+
+  void turn(const uint8_t* at, const uint8_t* to) {
+    end = at, then = to;
+    turn_if_past();
+  }
+  template <int LINES>
+  void go_on(size_t bytes) {
+    if (next) {
+      ask_for<LINES>(next);
+      next += bytes;
+      turn_if_past();
+    }
+    if (beside) {
+      ask_for<Fetch::kBesideBytes / 64>(beside);
+      beside += Fetch::kBesideBytes;
+    }
+  }
+
+ private:
+  void turn_if_past() {
+    if (next < end) return;
+    next = then + (next - end);
+    end = reinterpret_cast<const uint8_t*>(UINTPTR_MAX);
+  }
+};
+
+}  // namespace UNSPOOL_ISA
+}  // namespace unspool
