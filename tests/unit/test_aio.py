@@ -122,7 +122,7 @@ def test_a_priority_holds_from_before_the_first_step():
         with pytest.raises(BadRequest, match="priority must be a whole number"):
             streams[1].set_priority("high")
         readers = [asyncio.create_task(read(i, stream)) for i, stream in enumerate(streams)]
-        while llm._worker._core.commands.qsize() < 3:
+        while llm._worker._thread.commands.qsize() < 3:
             await asyncio.sleep(0.001)
         llm.runner.let(None)
         await asyncio.gather(first, *readers)
@@ -333,7 +333,7 @@ def test_a_step_that_fails_reaches_the_others_when_a_loop_has_closed(llm):
     asyncio.run(main())
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    wait_until(lambda: llm._worker._core.commands.qsize() == 1)
+    wait_until(lambda: llm._worker._thread.commands.qsize() == 1)
     llm.runner.fails = ZeroDivisionError("a broken kernel")
     llm.runner.let(None)
     asking.join(30)

@@ -175,7 +175,7 @@ def interrupt(llm: LLM) -> None:
     os.kill(os.getpid(), signal.SIGINT)
     pause = threading.Event()
     for _ in range(500):  # or what is left of them may be over by then
-        if llm._worker._core.commands.qsize():
+        if llm._worker._thread.commands.qsize():
             return
         pause.wait(0.002)
 

@@ -7,7 +7,8 @@
 5. `plan`        those rows as the arrays a runner reads
 6. `commit`      the only one that changes branches, with `holding` for pages, `ranked` for ranked answers
 7. `transcript`  from tokens to text that is final: `stop` finds its end, `detokenize` its characters
-8. `worker`      the one thread that runs it all; `stream` and `async_stream` read the events of one request
+8. `worker`      how to talk to `engine_thread`, the one that runs it all; `process` is what a fork does to it
+9. `stream`      the events of one request, as they are read; `async_stream` for coroutines
 
 `prompt` says what a caller may give, and comes before all of them.
 """

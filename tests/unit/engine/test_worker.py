@@ -115,7 +115,7 @@ def test_streams_of_one_thread_run_side_by_side(llm):
     ]
     for thread in opening:
         thread.start()
-    wait_until(lambda: llm._model.worker._core.commands.qsize() == 3)
+    wait_until(lambda: llm._model.worker._thread.commands.qsize() == 3)
     llm.runner.let(None)
     for thread in opening:
         thread.join()
@@ -214,7 +214,7 @@ def test_closing_a_stream_wakes_the_thread_that_reads_it(llm):
         next(stream)
     closing = threading.Thread(target=stream.close)
     closing.start()
-    wait_until(lambda: llm._worker._core.commands.qsize() == 1)
+    wait_until(lambda: llm._worker._thread.commands.qsize() == 1)
     llm.runner.let(None)
     closing.join()
     reading.join(30)
@@ -261,7 +261,7 @@ def test_a_step_that_fails_reaches_every_reader_and_the_engine_goes_on(llm):
     llm.runner.is_held.wait(30)
     thread = threading.Thread(target=wait)
     thread.start()
-    wait_until(lambda: llm._worker._core.commands.qsize() == 1)
+    wait_until(lambda: llm._worker._thread.commands.qsize() == 1)
     llm.runner.let(2)
     llm.runner.is_held.wait(30)
     llm.runner.fails = ZeroDivisionError("a broken kernel")
@@ -284,7 +284,7 @@ def test_an_engine_whose_pages_do_not_add_up_is_closed_and_says_why(llm, monkeyp
     llm.runner.fails = ZeroDivisionError("a broken kernel")
     with pytest.raises(ZeroDivisionError):
         llm.generate([1, 2], PARAMS)
-    wait_until(lambda: llm._worker._core.is_closed)
+    wait_until(lambda: llm._worker._thread.is_closed)
     with pytest.raises(UnspoolError, match=r"engine has failed and is closed: .* page is lost") as caught:
         llm.generate([1, 2], PARAMS)
     assert caught.value.code == "engine_failed"
@@ -311,11 +311,11 @@ def test_closing_tells_everyone_who_waits(llm):
     waiting[0].start()
     llm.runner.is_held.wait(30)
     waiting[1].start()
-    wait_until(lambda: llm._worker._core.commands.qsize() == 1)
+    wait_until(lambda: llm._worker._thread.commands.qsize() == 1)
     closing = [threading.Thread(target=llm.close) for _ in range(3)]
     for thread in closing:
         thread.start()
-    wait_until(lambda: llm._worker._core.commands.qsize() == 4)
+    wait_until(lambda: llm._worker._thread.commands.qsize() == 4)
     with pytest.raises(BadRequest, match="the model is closed") as caught:
         llm.generate([1])
     assert caught.value.code == "closed"
@@ -418,12 +418,12 @@ def test_a_thread_is_started_by_who_keeps_forks_waiting_before_the_gate(monkeypa
 
     class Noted:
         def __enter__(self):
-            held.append(llm._worker._core.gate._is_owned())
+            held.append(llm._worker._thread.gate._is_owned())
 
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr("unspool.engine.worker.between_forks", Noted())
+    monkeypatch.setattr("unspool.engine.engine_thread.between_forks", Noted())
     with open_llm() as llm:
         llm.generate([1], PARAMS)
         llm.generate([1], PARAMS)
@@ -432,21 +432,21 @@ def test_a_thread_is_started_by_who_keeps_forks_waiting_before_the_gate(monkeypa
 
 def test_a_finalizer_that_closes_a_stream_while_a_request_is_handed_over_does_not_wait_for_itself(llm):
     stream = llm.stream([1, 2], LONG)
-    core = llm._worker._core
-    commands, told = core.commands, []
+    thread = llm._worker._thread
+    commands, told = thread.commands, []
 
     class Commands:
         """Runs a finalizer where one might be run."""
 
         def put(self, command):
-            core.commands = commands
+            thread.commands = commands
             stream.close()
             commands.put(command)
 
         def __getattr__(self, name):
             return getattr(commands, name)
 
-    core.commands = Commands()
+    thread.commands = Commands()
     asking = threading.Thread(target=lambda: told.append(llm.generate([1], PARAMS)), daemon=True)
     asking.start()
     asking.join(30)
