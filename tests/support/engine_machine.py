@@ -69,6 +69,7 @@ class Flaky:
     def __init__(self, runner) -> None:
         self._runner = runner
         self.fails: str | None = None
+        self.n_not_copied = 0
         self.now_s = 0.0
 
     def __getattr__(self, name):
@@ -76,12 +77,10 @@ class Flaky:
 
     def forward(self, plan):
         self.now_s += 0.25
-        if self.fails == "fork":
-            self.fails = "copy"
-            return self._runner.forward(plan)
         fails, self.fails = self.fails, None
-        if fails != "after":
-            self._fail_if(fails is not None)
+        self._fail_if(fails == "before")
+        if fails == "fork":
+            self.fails = "copy"
         logits = self._runner.forward(plan)
         self._fail_if(fails == "after")
         return logits
@@ -89,6 +88,7 @@ class Flaky:
     def copy_page(self, source, target):
         if self.fails == "copy":  # for who takes a part of a page before the pass; a fork's, if told so
             self.fails = None
+            self.n_not_copied += 1
             self._fail_if(True)
         self._runner.copy_page(source, target)
 
@@ -169,11 +169,14 @@ class Machine:
 
     def step(self) -> None:
         was_told_to_fail = next((each.fails for each in self.runners if each.fails), None)
+        n_not_copied = self.n_not_copied
         self.n_steps += not self.engine.is_resting
         try:
             self.hear(self.engine.step())
         except ZeroDivisionError:
             self.seen[f"failed {was_told_to_fail}"] += 1
+        if was_told_to_fail == "copy" and self.n_not_copied > n_not_copied:
+            self.seen["failed copy"] += 1
         if any(each.fails == "copy" for each in self.runners):  # no copy was due
             self.be_sound()
 
@@ -181,8 +184,13 @@ class Machine:
     def runners(self) -> list[Flaky]:
         return [each for each in (self.runner, self.amateur) if each is not None]
 
+    @property
+    def n_not_copied(self) -> int:
+        return sum(each.n_not_copied for each in self.runners)
+
     def fail(self) -> None:
-        """The next pass fails; the step after it does the same again."""
+        """The next pass fails, and the step after it does the same again; or the next copy does: one before a
+        pass, whose page is then read, or one after it, whose request then ends."""
         self.be_sound()
         which = self.runners[self.rng.integers(len(self.runners))]
         which.fails = str(self.rng.choice(["before", "after", "copy", "fork"]))

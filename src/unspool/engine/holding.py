@@ -19,12 +19,15 @@ from unspool.types import Drop, Finish, Fork, Move
 
 def adopt(share: Share, match: Match, storage: Storage, n_spare: int) -> int:
     """Give a strand the pages of a match, as far as they take no more than n_spare pages from others.
-    Returns how many they take."""
+    Returns how many they take. What cannot be copied of them is read instead, as if it had not been found."""
     strand, n_available = share.strand, storage.pool.n_available
     n_cached, copy = strand.table.adopt(_affordable(match, storage, n_spare))
     if copy is not None:
         try:
             storage.runners[share.model].copy_page(*copy)
+        except Exception as error:
+            n_cached -= n_cached % storage.page_size  # its own page is written from the first place on
+            storage.journal.not_copied(share.task, error)
         except BaseException:
             strand.table.release()  # or the next try would take what is in the page for a copy
             raise

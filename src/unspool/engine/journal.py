@@ -7,6 +7,7 @@ people, and its attribute `unspool` is a dict for programs that `json.dumps` tak
     request.added       DEBUG   request_id, prompt_tokens, max_new_tokens, n, priority
     request.started     DEBUG   request_id, queue_ms, cached_tokens
     request.preempted   INFO    request_id, n_preempted, dropped_tokens
+    request.not_copied  WARNING request_id, error: a page that was found, and has to be read after all
     request.finished    INFO    request_id, branch, reason, error, and the fields of Usage; one an answer
 
 No record holds text or token ids: logs travel further than answers.
@@ -114,6 +115,16 @@ class Journal:
                 n_preempted=task.n_preempted,
                 dropped_tokens=n_dropped,
             )
+
+    def not_copied(self, task: Task, error: Exception) -> None:
+        """A page that a task had found in the cache could not be copied for it."""
+        tell(
+            logging.WARNING,
+            "request.not_copied",
+            f"request {task.request_id} reads a page that could not be copied: {error!r}",
+            request_id=task.request_id,
+            error=repr(error),
+        )
 
     def ended(
         self, task: Task, branch_id: int, reason: FinishReason, usage: Usage, error: UnspoolError | None

@@ -1,8 +1,10 @@
-"""A page that cannot be copied for a fork: its request ends with an error, and nothing else notices."""
+"""A page that cannot be copied. For a fork: its request ends with an error, and nothing else notices. For a
+request that has found the beginning of its text: it reads what was in the page, and nobody notices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -134,6 +136,70 @@ def test_a_copy_that_fails_because_it_was_interrupted_is_raised_and_holds_nothin
     first = engine.add(REQUESTS["several answers"])
     with pytest.raises(KeyboardInterrupt):
         drain(engine, {first: Answer()})
+    engine.cancel(first)
+    engine.check()
+    assert engine.is_idle
+
+
+BEGINNINGS = {name: request for name, request in REQUESTS.items() if name != "nothing kept"}
+
+
+def break_copies_before_a_pass(engine: Engine, error: Callable[[], BaseException]) -> list[BaseException]:
+    """Every copy of both models fails until one of them has run; the errors, as they are raised."""
+    raised = []
+    runners = engine.storage.runners
+
+    def broken(source, target):
+        raised.append(error())
+        raise raised[-1]
+
+    def mended(plan):
+        for runner in runners:
+            vars(runner).pop("copy_page", None)
+            vars(runner).pop("forward", None)
+        return forward(plan)
+
+    forward = runners[0].forward
+    for runner in runners:
+        runner.copy_page = broken
+    runners[0].forward = mended
+    return raised
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_a_page_that_was_found_and_cannot_be_copied_is_read_and_nobody_notices(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = BEGINNINGS[name]
+    longer = replace(request, prompt_ids=(*request.prompt_ids, 3))  # it finds a page and a part of one
+    requests = [longer, *OTHERS]
+    expected = [results(*all_told(open_engine(), [each])) for each in requests]
+    engine = open_engine()
+    all_told(engine, [request, *OTHERS])
+    raised = break_copies_before_a_pass(engine, partial(MemoryError, "none left"))
+    caplog.clear()
+    told = all_told(engine, requests)
+    assert [results(each) for each in told] == expected
+    assert told[0][0].last.usage.cached_tokens == 4
+    n_raised = 1 + (name in ("guided", "contrasted"))
+    assert len(raised) >= n_raised
+    heard = [each.unspool for each in caplog.records]
+    assert [each["error"] for each in heard] == [repr(error) for error in raised]
+    assert {each["event"] for each in heard} == {"request.not_copied"}
+    assert engine.pool.n_live == 0
+    assert all_told(engine, [longer])[0][0].last.usage.cached_tokens == 5  # and is known from now on
+
+
+def test_a_copy_of_what_was_found_that_is_interrupted_is_raised_and_holds_nothing() -> None:
+    engine = open_engine()
+    request = Request(PROMPT, GREEDY)
+    all_told(engine, [request])
+    raised = break_copies_before_a_pass(engine, KeyboardInterrupt)
+    first = engine.add(replace(request, prompt_ids=(*PROMPT, 3)))
+    with pytest.raises(KeyboardInterrupt):
+        engine.step()
+    assert len(raised) == 1
+    assert engine.pool.n_live == 0
     engine.cancel(first)
     engine.check()
     assert engine.is_idle

@@ -163,29 +163,6 @@ def test_an_engine_without_the_cache_keeps_no_pages_of_what_has_ended():
     assert (engine.pool.n_free, engine.storage.tree._roots) == (16, {})
 
 
-def test_a_copy_that_fails_is_made_again():
-    engine = engine_of(32)
-    requests = [Request((1, 2, 3, 4, 5, 6), PARAMS), Request((1, 2, 3, 4, 5, 7), PARAMS)]
-    run_all(engine, requests[:1])
-    copy_page = engine.runner.copy_page
-
-    def broken(source, target):
-        engine.runner.copy_page = copy_page
-        raise ZeroDivisionError
-
-    engine.runner.copy_page = broken
-    engine.add(requests[1])
-    with pytest.raises(ZeroDivisionError):
-        engine.step()
-    engine.check()
-    told = {1: {}}
-    while not engine.is_idle:
-        for event in engine.step():
-            told[1].setdefault(event.branch, Told()).hear(event)
-    assert results(told) == alone(requests[1:])
-    assert told[1][0].last.usage.cached_tokens == 5
-
-
 @dataclasses.dataclass(frozen=True)
 class Growing:
     """A fork of branch 0 whenever there is a place for one, and of a tight pool the last page."""
