@@ -17,8 +17,9 @@ from typing import Any, Final, TypeVar
 
 from unspool.engine.engine import Engine
 from unspool.engine.inbox import Inbox
-from unspool.engine.process import between_forks, known, running, start
+from unspool.engine.process import SteppingThread, between_forks, running, start
 from unspool.errors import BadRequest, CapacityError, UnspoolError
+from unspool.forks import forked, locked
 from unspool.types import Event, Request
 
 _T = TypeVar("_T")
@@ -38,13 +39,14 @@ class EngineThread:
         self._failure: UnspoolError | None = None
         self._inboxes: dict[int, Inbox] = {}
         self.begin()
-        known.add(self)
+        locked.add(self)
 
     def begin(self) -> None:
         """No thread and nothing to do."""
         self.commands: SimpleQueue[_Command] = SimpleQueue()  # `put` may be called from finalizers
         self.unlock_in_child()
-        self.thread: threading.Thread | None = None
+        self.thread: SteppingThread | None = None
+        self._has_left = threading.Event()
         self._has_ended = False
 
     def unlock_in_child(self) -> None:
@@ -56,9 +58,11 @@ class EngineThread:
 
     @property
     def may_wait(self) -> bool:
-        """Whether an answer would come to this thread."""
+        """Whether an answer would come to this thread, whatever it is in the middle of."""
         thread = self.thread
-        return thread is not None and thread.is_alive() and thread is not threading.current_thread()
+        if isinstance(threading.current_thread(), SteppingThread):
+            return False  # its own, or one that a fork waits for while it holds this one
+        return thread is not None and thread.is_alive()
 
     def submit(self, work: Callable[[], _T]) -> Future[_T]:
         future: Future[_T] = Future()
@@ -86,7 +90,7 @@ class EngineThread:
         return True
 
     def _start(self) -> None:
-        thread = threading.Thread(target=self._run, name="unspool-worker", daemon=True)
+        thread = SteppingThread(target=self._run, name="unspool-worker", daemon=True)
         if self.thread is not None:
             return  # a finalizer was here
         self.thread = thread
@@ -110,16 +114,27 @@ class EngineThread:
             self.is_closed = True
             thread = self.thread
             if thread is None:
-                self.engine.close()
+                if self._failure is None:
+                    self.engine.close()
                 return
             self.post(self.end)
         if thread is not threading.current_thread():
+            self._has_left.wait()  # a join that is interrupted makes Python believe that the thread has ended
             thread.join()
 
-    def begin_in_child(self) -> None:
+    def begin_in_child(self, is_whole: bool) -> None:
         """The thread stayed in the parent process, and so did the requests."""
         self.begin()
-        self.fail_all(UnspoolError("the process was forked; its parent has the answer", code="forked"))
+        if is_whole:
+            self.fail_all(forked())
+            return
+        self.is_closed = True
+        self._failure = UnspoolError(
+            "the process was forked amid a step of the model, whose parent alone can run it; load it again",
+            code="forked",
+        )
+        for inbox in self._inboxes.values():
+            _tell(inbox, forked())
 
     # On the thread of the worker
 
@@ -180,6 +195,7 @@ class EngineThread:
             self._break(error)
         finally:
             running.discard(self)
+            self._has_left.set()
 
     def _obey(self) -> None:
         """All commands there are; sleeps for one when there is nothing to run."""

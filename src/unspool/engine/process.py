@@ -1,31 +1,34 @@
-"""What becomes of running threads when the process ends or is forked."""
+"""What becomes of threads that run engines when the process ends or is forked."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import threading
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
+from math import inf
+from time import monotonic
+from typing import Final, Protocol
+
+from unspool.forks import attempt, is_interrupted
+
+
+class SteppingThread(threading.Thread):
+    """A thread that runs an engine: who waits on one for another may wait for what a fork holds."""
 
 
 class Running(Protocol):
     """Has a thread that obeys commands between two steps."""
 
-    thread: threading.Thread | None
+    thread: SteppingThread | None
 
     def post(self, work: Callable[[], object]) -> None:
         """Have the thread do something."""
         ...
 
-    def unlock_in_child(self) -> None:
-        """The process was forked: what another thread of it held is held by nobody here."""
-        ...
-
-    def begin_in_child(self) -> None:
-        """The process was forked between two steps, and here there is no thread."""
+    def begin_in_child(self, is_whole: bool) -> None:
+        """The process was forked, between two steps where it is whole, and here there is no thread."""
         ...
 
     def close(self) -> None:
@@ -33,10 +36,11 @@ class Running(Protocol):
         ...
 
 
-known: weakref.WeakSet[Running] = weakref.WeakSet()  # all there are
-running: weakref.WeakSet[Running] = weakref.WeakSet()  # those whose thread is alive
+running: set[Running] = set()  # those whose thread is alive, and holds them
 between_forks = threading.RLock()  # held by who forks, all the way, and by who starts a thread
-_go_on = threading.Event()  # of the last fork
+_PATIENCE_S: Final = 0.5
+_held: set[threading.Thread] = set()  # stand between two steps until nobody holds `between_forks`
+_loose: set[Running] = set()  # those that the last fork did not hold
 
 
 def start(owner: Running, thread: threading.Thread) -> None:
@@ -58,42 +62,76 @@ def _end_threads() -> None:
         each.close()
 
 
-def _park_all() -> None:
-    """Hold every thread between two steps: what the child gets is whole. Forks of several threads take turns,
-    or the end of the first would let go what the second holds. Each has an event of its own, for a thread may
-    come to wait for the first when the second has begun."""
-    global _go_on
-    between_forks.acquire()
-    _go_on = go_on = threading.Event()
-    for each in list(running):
-        thread = each.thread
-        if thread is None or thread is threading.current_thread():
-            continue
-        is_parked = threading.Event()
-        each.post(partial(_park, is_parked, go_on))
-        while not is_parked.wait(0.1) and thread.is_alive():
-            pass
+def _before_fork() -> None:
+    """Hold every thread between two steps: what the child gets is whole. Forks of several threads take
+    turns. Who interrupts that is told after the fork, whose child cannot use what was not held."""
+    _take_turn()
+    _loose.update(running)
+    if not is_interrupted() and attempt(_hold_all):
+        _loose.clear()
 
 
-def _park(is_parked: threading.Event, go_on: threading.Event) -> None:
-    is_parked.set()
-    go_on.wait()
+def _take_turn() -> None:
+    while not attempt(between_forks.acquire):
+        pass
 
 
-def _go_on_in_parent() -> None:
-    _go_on.set()
-    between_forks.release()
+def _hold_all() -> None:
+    """One that is long in coming may wait for another that is held already, or for its turn to fork or to
+    start a thread: then all go on until it has come so far, and are held anew, that one first."""
+    patience_s = _PATIENCE_S
+    late = _first_late(running, patience_s)
+    while late is not None:
+        began = monotonic()
+        between_forks.release()
+        try:
+            _has_come(late)
+        finally:
+            _take_turn()
+        patience_s = 2 * max(patience_s, monotonic() - began)
+        late = _first_late(sorted(running, key=lambda each: each is not late), patience_s)
+
+
+def _first_late(those: Iterable[Running], patience_s: float) -> Running | None:
+    """Hold them, one after the other; the first that does not come in time."""
+    return next((each for each in list(those) if not _has_come(each, patience_s)), None)
+
+
+def _has_come(each: Running, patience_s: float = inf) -> bool:
+    """Whether a thread comes in time to stand between two steps, where it stays if it is this one's turn."""
+    thread = each.thread
+    if thread is None or thread is threading.current_thread():
+        return True
+    is_there, until = threading.Event(), monotonic() + patience_s
+    if thread not in _held:
+        each.post(partial(_stand, is_there))
+    while each in running and thread not in _held and not is_there.wait(min(0.1, patience_s)):
+        if monotonic() >= until:
+            return False
+    return True
+
+
+def _stand(is_there: threading.Event) -> None:
+    """Wait on a thread that runs an engine for the end of a fork."""
+    thread = threading.current_thread()
+    _held.add(thread)
+    is_there.set()
+    with between_forks:  # no fork finds it among those that are held when it is not
+        _held.discard(thread)
 
 
 def _begin_in_child() -> None:
     between_forks.release()  # the thread that forked is here, too
-    for each in list(known):
-        each.unlock_in_child()
-    left = list(running)
+    _held.clear()
+    left = [(each, each not in _loose) for each in list(running)]
     running.clear()
-    for each in left:
-        each.begin_in_child()
+    _loose.clear()
+    for each, is_whole in left:
+        each.begin_in_child(is_whole)
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_park_all, after_in_parent=_go_on_in_parent, after_in_child=_begin_in_child)
+    # The lock's own release is no Python code, in which Ctrl-C could come before the threads are let go.
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=between_forks.release, after_in_child=_begin_in_child
+    )

@@ -62,8 +62,8 @@ class Worker:
     def forget(self, inboxes: Sequence[Inbox]) -> None:
         """Cancel requests as far as they are in flight, and wait until that is done; idempotent.
 
-        Nobody waits on the worker's own thread, or for one that has not begun: a stream may be closed by a
-        finalizer, and those run wherever they are found.
+        Nobody waits on a thread that runs an engine, or for one that has not begun: a stream may be closed by
+        a finalizer, and those run wherever they are found.
         """
         if not self._thread.may_wait:
             self.abandon(inboxes)

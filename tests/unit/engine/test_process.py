@@ -89,12 +89,12 @@ import os, signal, time
 from paced import LETTERS, PacedRunner
 from unspool import LLM, DecodingParams
 from unspool.engine import process
-park = process._park
-def late(is_parked, *others):
-    is_parked.set()
+stand = process._stand
+def late(is_there):
+    is_there.set()
     time.sleep(0.1)
-    park(is_parked, *others)
-process._park = late
+    stand(is_there)
+process._stand = late
 signal.alarm(30)
 llm = LLM.from_parts(PacedRunner(), LETTERS)
 llm.generate([1], DecodingParams(max_tokens=2))
@@ -142,3 +142,107 @@ closing.join()
 print(os.waitstatus_to_exitcode(status))
 """
     assert in_a_process(program) == "0\n"
+
+
+INTERRUPTS = {
+    "Ctrl-C": ("signal.SIGINT", "signal.default_int_handler", "KeyboardInterrupt()"),
+    "another signal": ("signal.SIGTERM", "stop", "ZeroDivisionError('stop')"),
+}
+
+
+@pytest.mark.parametrize("way", INTERRUPTS)
+def test_an_interrupt_while_threads_are_being_held_reaches_the_program_and_all_of_them_go_on(way):
+    """The child, which was forked all the same, is told that it has no model."""
+    number, handler, error = INTERRUPTS[way]
+    program = f"""
+import os, signal, threading
+from paced import LETTERS, PacedRunner, wait_until
+from unspool import LLM, DecodingParams
+from unspool.errors import UnspoolError
+def stop(*_):
+    raise ZeroDivisionError("stop")
+def code_of(ask):
+    try:
+        ask()
+    except UnspoolError as problem:
+        return problem.code
+signal.alarm(60)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal({number}, {handler})
+params = DecodingParams(temperature=0, max_tokens=30, ignore_eos=True)
+llm, *others = (LLM.from_parts(PacedRunner(), LETTERS) for _ in range(4))
+expected = [each.generate([1, 2], params).token_ids for each in (llm, *others)][0]
+llm.runner.let(2)
+stream, thread, is_asked = llm.stream([1, 2], params), llm._worker._thread, threading.Event()
+llm.runner.is_held.wait(30)
+post = thread.post
+def noted(work):
+    post(work)
+    is_asked.set()
+thread.post = noted
+def interrupt():
+    is_asked.wait(30)
+    os.kill(os.getpid(), {number})
+threading.Thread(target=interrupt).start()
+try:
+    if os.fork() == 0:
+        codes = [code_of(lambda: llm.generate([1])), code_of(lambda: list(stream))]
+        llm.close()
+        os._exit(codes != ["forked", "forked"])
+    print("swallowed")
+except (KeyboardInterrupt, ZeroDivisionError) as problem:
+    print(repr(problem), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+print(os.wait()[1])
+llm.runner.let(None)
+print(tuple(i for event in stream for i in event.token_ids) == expected)
+print([each.generate([1, 2], params).token_ids == expected for each in others])
+if os.fork() == 0:
+    good = all(each.generate([1, 2], params).token_ids == expected for each in (llm, *others))
+    os._exit(not good)
+print(os.wait()[1])
+"""
+    assert in_a_process(program) == f"{error} True\n0\nTrue\n[True, True, True]\n0\n"
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "stream.close()",
+        "first.generate([1, 2], params)",
+        "first.close()",
+        "idle.generate([1, 2], params)",
+        "os.waitpid(os.fork() or os._exit(0), 0)",
+    ],
+)
+def test_a_thread_that_waits_for_one_that_a_fork_holds_comes_to_an_end(work):
+    """As a finalizer may, or a runner that asks another model, on the thread of an engine."""
+    program = f"""
+import os, signal
+from paced import LETTERS, PacedRunner, wait_until
+from unspool import LLM, DecodingParams
+from unspool.engine import process
+signal.alarm(60)
+params = DecodingParams(temperature=0, max_tokens=30, ignore_eos=True)
+llms = [LLM.from_parts(PacedRunner(), LETTERS) for _ in range(2)]
+idle = LLM.from_parts(PacedRunner(), LETTERS)
+expected = [llm.generate([1, 2], params).token_ids for llm in llms][0]
+llms.sort(key=lambda llm: list(process.running).index(llm._worker._thread))  # as they will be held
+first, last = llms
+stream, thread, asked = first.stream([1, 2], params), first._worker._thread, []
+post = thread.post
+def noted(command):
+    post(command)
+    asked.extend(getattr(command, "args", ()))
+thread.post = noted
+def wait():
+    wait_until(lambda: asked and asked[0].is_set())
+    {work}
+waiting = last._worker.submit(wait)
+if os.fork() == 0:
+    signal.alarm(30)
+    os._exit(last.generate([1, 2], params).token_ids != expected)
+print(os.wait()[1])
+waiting.result()
+print(last.generate([1, 2], params).token_ids == expected)
+"""
+    assert in_a_process(program) == "0\nTrue\n"

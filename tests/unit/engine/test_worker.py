@@ -342,6 +342,24 @@ def test_an_interrupt_wakes_who_waits_and_never_meets_a_step(llm):
     assert llm.generate([1, 2], PARAMS).token_ids == expected
 
 
+def test_who_closes_again_after_an_interrupt_waits_for_the_thread_all_the_same(llm):
+    llm.runner.let(0)
+    stream = llm.stream([1, 2], PARAMS)
+    llm.runner.is_held.wait(30)
+    alarm = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt):
+        llm.close()
+    closing = threading.Thread(target=llm.close)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
+    llm.runner.let(None)
+    closing.join()
+    assert llm.runner.is_closed
+    assert list(stream)[-1].finish_reason == "cancelled"
+
+
 def test_an_interrupt_while_a_request_is_taken_in_takes_it_out_again(llm):
     llm.runner.let(0)
     stream = llm.stream([1, 2], PARAMS)
@@ -382,6 +400,22 @@ def test_who_asks_on_the_thread_of_the_model_is_refused_and_may_give_up_a_reques
 
     assert llm._worker.submit(ask).result(30) == "own_thread"
     rest(llm)
+
+
+def test_nobody_waits_for_a_model_on_the_thread_of_another(llm):
+    """A finalizer may close a stream of the one where the other runs."""
+    expected = llm.generate([1, 2], PARAMS).token_ids
+    llm.runner.let(2)
+    stream = llm.stream([1, 2], LONG)
+    llm.runner.is_held.wait(30)
+    with open_llm() as other:
+        try:
+            other._worker.submit(stream.close).result(10)
+        finally:
+            llm.runner.let(None)
+    assert list(stream) == []
+    rest(llm)
+    assert llm.generate([1, 2], PARAMS).token_ids == expected
 
 
 def test_a_thread_that_the_system_does_not_give_is_an_error_and_the_next_try_may_have_one(monkeypatch):
