@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from dataclasses import replace
 from unspool.engine.inbox import News, opened
 from unspool.engine.prompt import checked_priority
 from unspool.engine.worker import Worker
+from unspool.forks import forked, locked
 from unspool.types import Event, Request
 
 
@@ -35,6 +35,7 @@ class AsyncEventStream:
         self._priority: int | None = None  # for a request that has not begun
         self._is_waiting = False
         self._is_closed = False
+        locked.add(self)
 
     def __aiter__(self) -> AsyncEventStream:
         return self
@@ -57,6 +58,12 @@ class AsyncEventStream:
         event = self._unread.popleft()
         self._error = self._error or event.error
         return event
+
+    def unlock_in_child(self) -> None:
+        """Who read it stayed in the parent process, and so did a request that it was about to make."""
+        if self._is_waiting and (self._inbox is None or self._inbox.request_id is None):
+            self._error = forked()
+        self._is_waiting = False
 
     async def _receive(self) -> None:
         if self._make_request is not None:
@@ -190,12 +197,11 @@ class Bell:
 
 
 _bells: weakref.WeakValueDictionary[int, Bell] = weakref.WeakValueDictionary()  # by id of the loop they hold
-_bells_lock = threading.Lock()
 
 
 def _bell_of(loop: asyncio.AbstractEventLoop) -> Bell:
-    with _bells_lock:
-        bell = _bells.get(id(loop))
-        if bell is None:
-            bell = _bells[id(loop)] = Bell(loop)
-        return bell
+    """Asked on the thread of the loop, so that no two threads make one for the same."""
+    bell = _bells.get(id(loop))
+    if bell is None:
+        bell = _bells[id(loop)] = Bell(loop)
+    return bell

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias
 
+from unspool.forks import locked
 from unspool.types import Event
 
 News: TypeAlias = "tuple[Sequence[Event], bool]"  # of one step, and whether the request has ended
@@ -81,6 +83,11 @@ class Gathered:
         self.whole: Future[list[Event]] = Future()
         self.whole.set_running_or_notify_cancel()  # who does not want it any more tells the worker
         self._events: list[Event] = []
+        locked.add(self)
+
+    def unlock_in_child(self) -> None:
+        """A thread that stayed in the parent may just have begun to wait."""
+        self.whole._condition = threading.Condition()
 
     def put(self, events: Sequence[Event], is_over: bool) -> None:
         self._events += events

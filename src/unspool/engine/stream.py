@@ -8,6 +8,7 @@ from collections import deque
 from unspool.engine.inbox import Mailbox
 from unspool.engine.prompt import checked_priority
 from unspool.engine.worker import Worker
+from unspool.forks import locked
 from unspool.types import Event, Request
 
 
@@ -29,6 +30,7 @@ class EventStream:
         self._reading = threading.Lock()  # held by who waits for news
         self._unread: deque[Event] = deque()
         self._error: BaseException | None = None
+        locked.add(self)
         worker.open([request], [self._inbox])
         self._is_over = False
 
@@ -56,6 +58,10 @@ class EventStream:
                 self._reading.release()
         self._error = self._error or event.error
         return event
+
+    def unlock_in_child(self) -> None:
+        """Who read it stayed in the parent process."""
+        self._reading = threading.Lock()
 
     def _taken(self) -> Event | None:
         try:

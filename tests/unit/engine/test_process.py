@@ -246,3 +246,84 @@ waiting.result()
 print(last.generate([1, 2], params).token_ids == expected)
 """
     assert in_a_process(program) == "0\nTrue\n"
+
+
+@pytest.mark.parametrize(
+    ("door", "get"), [("LLM", "_inbox.get"), ("AsyncLLM", "_inbox.get"), ("AsyncLLM", "_make_request")]
+)
+def test_a_child_that_reads_what_another_thread_was_reading_hears_of_the_fork(door, get):
+    """That thread waits for news, or for the request to be made."""
+    program = f"""
+import asyncio, os, signal, threading
+from paced import LETTERS, PacedRunner
+from unspool import LLM, AsyncLLM, DecodingParams, Limits
+from unspool.errors import UnspoolError
+params = DecodingParams(temperature=0, max_tokens=30, ignore_eos=True)
+llm = LLM.from_parts(PacedRunner(), LETTERS, limits=Limits(n_unread=4))
+stream, is_reading = {door}.of(llm).stream([1, 2], params), threading.Event()
+def never():
+    is_reading.set()
+    threading.Event().wait()
+async def never_comes():
+    never()
+async def read(is_first):
+    async for _ in stream:
+        if is_first:
+            stream._inbox.get = never_comes
+if {door} is LLM:
+    next(stream)
+    stream._inbox.get = never
+    there, here = lambda: next(stream), lambda: list(stream)
+else:
+    if {get!r} == "_make_request":
+        stream._make_request = never
+    there, here = (lambda is_first=i: asyncio.run(read(is_first)) for i in (True, False))
+threading.Thread(target=there, daemon=True).start()
+is_reading.wait()
+if os.fork() == 0:
+    signal.alarm(30)
+    if stream._inbox is not None:
+        del stream._inbox.get
+    try:
+        here()
+    except UnspoolError as problem:
+        os._exit(problem.code != "forked")
+    os._exit(4)
+print(os.wait()[1], flush=True)
+os._exit(0)  # the thread never ends
+"""
+    assert in_a_process(program) == "0\n"
+
+
+def test_a_child_finds_open_what_a_thread_had_locked_that_waits_for_a_whole_answer():
+    program = """
+import os, signal, threading
+from paced import LETTERS, PacedRunner
+from unspool import LLM, DecodingParams
+from unspool.engine.inbox import Gathered
+from unspool.types import Request
+llm, inbox = LLM.from_parts(PacedRunner(), LETTERS), Gathered()
+llm.runner.let(1)
+request = Request((1, 2), DecodingParams(temperature=0, max_tokens=30, ignore_eos=True))
+llm._worker.submit_open([request], [inbox]).result()
+llm.runner.is_held.wait(30)
+pausing = llm._worker.submit(lambda: llm._engine.pause(inbox.request_id))
+llm.runner.let(None)
+pausing.result()
+is_locked, is_over = threading.Event(), threading.Event()
+def lock():
+    with inbox.whole._condition:
+        is_locked.set()
+        is_over.wait()
+locking = threading.Thread(target=lock)
+locking.start()
+is_locked.wait()
+signal.alarm(30)
+if os.fork() == 0:
+    signal.alarm(30)
+    os._exit(inbox.whole.exception().code != "forked")
+print(os.wait()[1])
+is_over.set()
+locking.join()
+"""
+    assert in_a_process(program) == "0\n"
