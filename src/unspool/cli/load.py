@@ -37,7 +37,7 @@ def load_llm(
     path = found_model(model, quiet=quiet)
     beside = None if amateur is None else found_model(amateur, quiet=quiet)
     from unspool import loading
-    from unspool.models.loader import Background
+    from unspool.background import Background
 
     # Packing weights needs little of the interpreter, and the engine's modules need nothing of the weights.
     loaded = Background(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
+from unspool.background import Background
 from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.weights import WeightSource, open_weights
@@ -16,34 +15,6 @@ from unspool.once import once
 if TYPE_CHECKING:
     from unspool.models.chat_template import ChatTemplate
     from unspool.models.tokenizer import Tokenizer
-
-T = TypeVar("T")
-
-
-class Background(Generic[T]):
-    """A value that a thread works out while the caller does something else."""
-
-    def __init__(self, work: Callable[[], T]) -> None:
-        self._work = work
-        self._value: list[T] = []
-        self._error: BaseException | None = None
-        self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._value.append(self._work())
-        except BaseException as error:  # raised again where the value is wanted
-            self._error = error
-
-    def wait(self) -> None:
-        self._thread.join()
-
-    def result(self) -> T:
-        self.wait()
-        if self._error is not None:
-            raise self._error
-        return self._value[0]
 
 
 class LoadedModel:

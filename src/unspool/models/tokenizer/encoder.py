@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +35,6 @@ class Encoder:
         marks = SPACE_MARK if parts.spelling is Spelling.SPACE_MARK else ""
         self._not_text = re.compile(f"([{_NOT_UTF8}{marks}]+)")
         self._pipelines: dict[tuple[Start, bool], Any] = {}
-        self._building = threading.Lock()
 
     def encode_text(self, text: str, start: Start, parse_special: bool) -> list[int]:
         if not isinstance(text, str):
@@ -129,8 +127,8 @@ class Encoder:
         key = (start, parse_special)
         pipeline = self._pipelines.get(key)
         if pipeline is None:
-            with self._building:
-                pipeline = self._pipelines.setdefault(key, self._build_pipeline(start, parse_special))
+            # Without a lock, for which a child that is forked in the meantime would wait forever.
+            pipeline = self._pipelines.setdefault(key, self._build_pipeline(start, parse_special))
         return pipeline
 
     def _build_pipeline(self, start: Start, parse_special: bool) -> Any:
