@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
@@ -18,6 +18,7 @@ from unspool.asking import (
     last_user_text,
     request_of,
 )
+from unspool.async_bulk import awaited_in_order
 from unspool.best import BestReport, BestRun, Judged
 from unspool.door import Door
 from unspool.engine.async_stream import AsyncEventStream
@@ -43,8 +44,10 @@ class AsyncLLM(Door):
     by side on one thread of the engine, whatever loops and threads they come from, and each gets the answer
     that it would get alone. Cancelling a task that waits for an answer cancels the request.
 
-    Use it as an asynchronous context manager, or `aclose` it: the model is then closed, also for the `llm`
-    that it was opened `of`.
+    It has the methods of `LLM`, and their arguments. Those that wait there are awaited here; `stream` and
+    `generate_all` are read by `async for`. It is closed by `aclose`, which is awaited because a step may have
+    to end first, or by leaving an `async with` block, and not by `close`: the model is then closed, also for
+    the `llm` that it was opened `of`.
     """
 
     # Text
@@ -109,6 +112,62 @@ class AsyncLLM(Door):
         """
         make = partial(self._request, prompt, checked_params(params), How(n, **how))
         return AsyncEventStream(self._worker, make)
+
+    @overload
+    def generate_all(
+        self,
+        prompts: Iterable[Prompt] | AsyncIterable[Prompt],
+        params: DecodingParams | Iterable[DecodingParams] | None = None,
+        *,
+        n: None = None,
+        progress: bool = False,
+        **how: Unpack[Options],
+    ) -> AsyncGenerator[Completion, None]: ...
+    @overload
+    def generate_all(
+        self,
+        prompts: Iterable[Prompt] | AsyncIterable[Prompt],
+        params: DecodingParams | Iterable[DecodingParams] | None = None,
+        *,
+        n: int,
+        progress: bool = False,
+        **how: Unpack[Options],
+    ) -> AsyncGenerator[list[Completion], None]: ...
+
+    def generate_all(
+        self,
+        prompts: Iterable[Prompt] | AsyncIterable[Prompt],
+        params: DecodingParams | Iterable[DecodingParams] | None = None,
+        *,
+        n: int | None = None,
+        progress: bool = False,
+        **how: Unpack[Options],
+    ) -> AsyncGenerator[Completion, None] | AsyncGenerator[list[Completion], None]:
+        """Answer prompts that come one by one, for `async for`, answers in order: see LLM.generate_all.
+
+        `prompts` may also be asynchronous; then answers come as they are there, however long the next prompt
+        takes. Leaving early cancels what is in flight, a moment later; `aclose` does it at once, and
+        `contextlib.aclosing` calls that.
+        """
+        checked = How(n, **how)
+        for_all = params is None or not isinstance(params, Iterable)
+
+        async def answers_of(prompt: Prompt, its_params: DecodingParams) -> list[Completion]:
+            make = partial(self._request, prompt, checked_params(its_params), checked)
+            (answers,) = await self._complete(lambda: [make()])
+            return answers
+
+        async def answer_of(prompt: Prompt, its_params: DecodingParams) -> Completion:
+            return (await answers_of(prompt, its_params))[0]
+
+        answer: Callable[..., Coroutine[Any, Any, Any]] = answer_of if n is None else answers_of
+        return awaited_in_order(
+            prompts,
+            checked_params(params) if for_all else cast(Iterable[DecodingParams], params),
+            answer,
+            2 * self._engine.limits.n_tasks,
+            progress=progress,
+        )
 
     # Chat
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from itertools import repeat
-from typing import Any
 
 from unspool.asking import completions_of
 from unspool.engine.inbox import Gathered
@@ -32,15 +31,27 @@ def answers_in_order(
     The places are twice what runs at once: while the oldest request still runs, those behind it may end,
     and others take their turn.
     """
+    return _run(worker, pairs_of(prompts, params), request_of, shown(prompts, progress=progress))
+
+
+def pairs_of(
+    prompts: Iterable[Prompt], params: DecodingParams | Iterable[DecodingParams]
+) -> Iterator[tuple[Prompt, DecodingParams]]:
+    """Each prompt with its parameters."""
     if isinstance(prompts, (str, bytes)):
         raise BadRequest(
             f"generate_all takes several prompts, got {prompts!r}; generate takes one", code="bad_prompt"
         )
     if isinstance(params, DecodingParams):
-        pairs: Iterator[tuple[Prompt, DecodingParams]] = zip(prompts, repeat(params), strict=False)
-    else:
-        pairs = zip(prompts, params, strict=True)
-    return _run(worker, pairs, request_of, _bar(prompts) if progress else nullcontext(_nothing))
+        return zip(prompts, repeat(params), strict=False)
+    return zip(prompts, params, strict=True)
+
+
+def shown(prompts: object, *, progress: bool) -> AbstractContextManager[Callable[[], object]]:
+    """What is to be called for every answer, so that whoever wants to see it sees how many there are."""
+    if not progress or not sys.stderr.isatty():
+        return nullcontext(_nothing)
+    return _Bar(len(prompts) if isinstance(prompts, Sized) else None)
 
 
 def _run(
@@ -79,12 +90,6 @@ def _run(
                 worker.abandon([inbox for _, inbox, _ in in_flight])
     if refusal is not None:
         raise refusal
-
-
-def _bar(prompts: Iterable[Any]) -> AbstractContextManager[Callable[[], object]]:
-    if not sys.stderr.isatty():
-        return nullcontext(_nothing)
-    return _Bar(len(prompts) if isinstance(prompts, Sized) else None)
 
 
 def _nothing() -> None:
