@@ -126,7 +126,10 @@ class EngineThread:
         """The thread stayed in the parent process, and so did the requests."""
         self.begin()
         if is_whole:
-            self.fail_all(forked())
+            try:
+                self.fail_all(forked())
+            except Exception as error:  # there are others that have to begin
+                self._break(error)
             return
         self.is_closed = True
         self._failure = UnspoolError(

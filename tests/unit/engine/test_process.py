@@ -248,6 +248,33 @@ print(last.generate([1, 2], params).token_ids == expected)
     assert in_a_process(program) == "0\nTrue\n"
 
 
+def test_an_engine_whose_pages_do_not_add_up_in_a_child_keeps_no_other_from_beginning():
+    program = """
+import os, signal
+from paced import LETTERS, PacedRunner
+from unspool import LLM
+from unspool.engine import process
+from unspool.errors import UnspoolError
+def lost():
+    raise AssertionError("a page is lost")
+llms = [LLM.from_parts(PacedRunner(), LETTERS) for _ in range(2)]
+for llm in llms:
+    llm.generate([1, 2])
+llms.sort(key=lambda llm: list(process.running).index(llm._worker._thread))
+llms[0]._engine.check = lost
+if os.fork() == 0:
+    signal.alarm(30)
+    llms[1].generate([1, 2])
+    try:
+        llms[0].generate([1, 2])
+    except UnspoolError as problem:
+        os._exit(problem.code != "engine_failed")
+    os._exit(3)
+print(os.wait()[1])
+"""
+    assert in_a_process(program) == "0\n"
+
+
 @pytest.mark.parametrize(
     ("door", "get"), [("LLM", "_inbox.get"), ("AsyncLLM", "_inbox.get"), ("AsyncLLM", "_make_request")]
 )
