@@ -33,6 +33,12 @@ DEFAULT_PROMPT: Final = 256
 DEFAULT_CONTEXT: Final = 64
 DEFAULT_ROUNDS: Final = 20
 _LIMIT_TRIES: Final = 5  # measurements of the machine's limits, spread over the rounds
+RANGES: Final = {  # of what is asked for, the least and the most
+    "rows": (1, 1024),
+    "prompt": (0, 1 << 20),
+    "context": (0, 1 << 20),
+    "rounds": (1, 100_000),
+}
 _MOST_ABOVE: Final = 1.2  # times the maximum, beyond what two measurements differ by
 
 
@@ -166,12 +172,9 @@ def measure(
 
 
 def _check(rows: Sequence[int], prompt: int, context: int, rounds: int) -> None:
-    for name, value, least, most in (
-        *(("rows", n, 1, 1024) for n in rows),
-        ("prompt", prompt, 0, 1 << 20),
-        ("context", context, 0, 1 << 20),
-        ("rounds", rounds, 1, 100_000),
-    ):
+    given = [*(("rows", n) for n in rows), ("prompt", prompt), ("context", context), ("rounds", rounds)]
+    for name, value in given:
+        least, most = RANGES[name]
         if type(value) is not int or not least <= value <= most:
             raise BadRequest(f"{named(name)} must be in [{least}, {most}], got {value!r}", code=f"bad_{name}")
     if not rows and not prompt:

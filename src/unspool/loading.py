@@ -22,6 +22,7 @@ from unspool.models.loader import LoadedModel
 from unspool.models.weights.quantized_source import check_weights
 from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.sizes import read_size, shown
+from unspool.thread_count import check_threads
 
 MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
 MIN_KV_TOKENS: Final = 8192  # whatever the memory
@@ -87,6 +88,7 @@ def check_settings(
 ) -> None:
     """BadRequest for what no model could be loaded with, before any file is touched."""
     _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
+    check_threads(threads)
     check_weights(weights)
     if kv_memory is not None:
         read_size("kv_memory", kv_memory)

@@ -7,6 +7,7 @@ from typing import Any
 from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest, brief
 from unspool.sizes import read_size
+from unspool.thread_count import check_threads
 
 
 def kv_size(text: str | None) -> dict[str, Any]:
@@ -28,6 +29,12 @@ def count(name: str, text: str | None) -> int | None:
         f"{name} must be a whole number, at least 1, got {shown}; leave it out for the default",
         code=f"bad_{name.strip('-')}",
     )
+
+
+def threads(text: str | None) -> int | None:
+    """--threads. Raises BadRequest."""
+    check_threads(n_threads := count("--threads", text))
+    return n_threads
 
 
 def whole(name: str, text: str, least: int = 0, most: int | None = None) -> int:

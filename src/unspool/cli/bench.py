@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unspool.cli.amounts import count, whole
+from unspool.cli import amounts
+from unspool.cli.amounts import whole
 from unspool.cli.options import Model, Threads
 from unspool.cli.table import print_table
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -36,25 +37,24 @@ def bench(
     Bandwidth and multiply-adds stand beside what this machine does at most, measured in the same run. Run
     nothing else meanwhile. UNSPOOL_PROFILE=1 before any command writes a timeline of its steps instead.
     """
-    from unspool.breakdown import measure
+    from unspool.breakdown import RANGES, measure
     from unspool.cli.load import found_model
 
-    result = measure(
-        found_model(model, quiet=as_json),
-        threads=count("--threads", threads),
-        rows=_numbers(rows),
-        prompt=whole("--prompt", prompt),
-        context=whole("--context", context),
-        rounds=whole("--rounds", rounds),
-    )
+    def number(name: str, text: str) -> int:
+        return whole(f"--{name}", text, *RANGES[name])
+
+    asked: dict[str, Any] = {  # all of it is read before a model is fetched
+        "threads": amounts.threads(threads),
+        "rows": [number("rows", part) for part in rows.split(",")] if rows.strip() else [],
+        "prompt": number("prompt", prompt),
+        "context": number("context", context),
+        "rounds": number("rounds", rounds),
+    }
+    result = measure(found_model(model, quiet=as_json), **asked)
     if as_json:
         print(json.dumps({"model": model, **result.to_dict()}, indent=2))
         return
     _print(model, result)
-
-
-def _numbers(text: str) -> list[int]:
-    return [whole("--rows", part.strip()) for part in text.split(",") if part.strip()]
 
 
 def _print(model: str, result: Breakdown) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Evaluate a model, and what searching for answers adds to it.")
 _SEED: Final = {"seed": 0}  # the same command says the same
+_MOST_SIDE: Final = 1024  # answers decoded side by side
 _MOST: Final = 1_000_000  # problems, and samples of each: more than anybody waits for
 
 
@@ -106,7 +107,7 @@ def humaneval(
         )
     if form is not None and form not in FORMS:
         raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
-    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1)
+    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
     problems = found.problems[: amounts.count("--limit", limit)]
@@ -160,7 +161,7 @@ def arithmetic(
 
     n_samples = amounts.whole("-n", n, 0, _MOST)
     seed = amounts.whole("--problem-seed", problem_seed, 0, 2**64 - 1)
-    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1)
+    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     made = word_problems(amounts.whole("--problems", problems, 1, _MOST), seed=seed)
     llm = model.load(quiet=quiet, limits=_limits(n_side))

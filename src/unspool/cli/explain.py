@@ -85,6 +85,7 @@ def explain(
         refuse_reports(decoding.params, ("logprobs", "prompt_logprobs"), "add --json")
     decoding = decoding.setting(trace=True, include_stop=True)
     view = View.of(token, expand or (), plot, as_json=as_json)
+    view.check(decoding.params.max_tokens)
     with answers(
         prompt,
         model=model,
@@ -142,6 +143,12 @@ class View:
     def expands(self, number: int) -> bool:
         return self.expands_all or number in self.expanded or number == self.only
 
+    def check(self, max_tokens: int | None) -> None:
+        """Raise BadRequest for a token that no answer can have, before there is one."""
+        for name, number in (("--token", self.only or 1), *(("--expand", n) for n in sorted(self.expanded))):
+            if max_tokens is not None and number > max_tokens:
+                raise _no_such_token(name, number, f"an answer has at most {max_tokens} tokens")
+
     def finish(self, heard: Sequence[Event]) -> None:
         """Draw what is to be drawn. Raises BadRequest for a token that the answer does not have."""
         traces = [trace for event in heard if event.branch == 0 for trace in event.trace]
@@ -152,16 +159,19 @@ class View:
         for name, number in numbers:
             n_there = n_steps if name == "--expand" else len(traces)
             if number > n_there:
-                raise BadRequest(
-                    f"{name} {number}: the answer has {n_there} tokens; name one of them, or raise "
-                    "--max-tokens",
-                    code=f"bad_{name.strip('-')}",
-                )
+                raise _no_such_token(name, number, f"the answer has {n_there} tokens")
         if self.plot is not None:
             from unspool.cli.explain_plot import draw, picture_of
 
             number = self.only or 1
             draw(picture_of(number, traces[number - 1]), self.plot)
+
+
+def _no_such_token(name: str, number: int, there_are: str) -> BadRequest:
+    return BadRequest(
+        f"{name} {number}: {there_are}; name one of them, or raise --max-tokens",
+        code=f"bad_{name.strip('-')}",
+    )
 
 
 def print_search(events: Iterable[Event], view: View, decoding: Decoding, *, quiet: bool) -> list[Event]:

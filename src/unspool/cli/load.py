@@ -30,13 +30,18 @@ def load_llm(
 ) -> LLM:
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
     beside it likewise."""
-    from unspool.runners.base import RUNNERS
+    from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS
 
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
+    from unspool import loading
+
+    size = {"kv_tokens": None, "kv_memory": None, **kv}
+    loading.check_settings(  # before anything is fetched
+        runner, threads, context, page_size=DEFAULT_PAGE_SIZE, weights=weights, **size
+    )
     path = found_model(model, quiet=quiet)
     beside = None if amateur is None else found_model(amateur, quiet=quiet)
-    from unspool import loading
     from unspool.background import Background
 
     # Packing weights needs little of the interpreter, and the engine's modules need nothing of the weights.

@@ -52,7 +52,7 @@ class ModelOptions:
         return cls(
             model,
             amateur,
-            amounts.count("--threads", threads),
+            amounts.threads(threads),
             amounts.count("--context", context),
             amounts.kv_size(kv),
             runner,

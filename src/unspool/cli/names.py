@@ -33,6 +33,11 @@ OPTIONS: Final[Mapping[str, str]] = {
     # Of single commands: kv, bench, quantize
     "n_sequences": "--batch",
     "n_layers": "--layers",
+    "n_kv_heads": "--kv-heads",
+    "head_dim": "--head-dim",
+    "windows": "--window",
+    "latent_rank": "--latent",
+    "rope_dim": "--rope-dim",
     "page_size": "--page-size",
     "rows": "--rows",
     "prompt": "--prompt",

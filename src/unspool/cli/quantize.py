@@ -36,9 +36,11 @@ def quantize(
     Each block's scale and offset are found by a least-squares search. A model in F32, F16 or BF16 gives the
     best result: what was quantized before loses a second time.
     """
-    n_threads = amounts.count("--threads", threads)
+    n_threads = amounts.threads(threads)
     from unspool.models import catalogue
-    from unspool.models.quantize_file import quantize_file
+    from unspool.models.quantize_file import kind_named, quantize_file
+
+    kind_named(kind)  # refuses one that there is not before a model is fetched
 
     def progress(name: str, number: int, n_tensors: int) -> None:
         if sys.stderr.isatty():

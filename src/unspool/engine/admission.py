@@ -58,17 +58,23 @@ def check_n(n: int, search: Search, n_companions: int, n_rows: int) -> None:
 def room_after(what: str, n_tokens: int, n_context: int, runner: Runner) -> int:
     """Tokens that an answer may have after so many; at least one."""
     if n_tokens >= n_context:
-        is_cut_short = runner.n_pages * runner.page_size <= n_context < runner.context_length
-        more = (
-            f"give the KV cache more room ({named('kv_tokens')}), which is what keeps the context so short"
-            if is_cut_short
-            else f"raise {named('context_length')} if the model has room"
-        )
         raise ContextOverflow(
             f"{what} has {n_tokens} tokens and the context {n_context}, of which at least "
-            f"one is for the answer; shorten the prompt, or {more}"
+            f"one is for the answer; {_more_room(n_context, runner)}"
         )
     return n_context - n_tokens
+
+
+def _more_room(n_context: int, runner: Runner) -> str:
+    """What makes a longer prompt fit: whatever keeps the context as short as it is."""
+    if n_context >= runner.context_length:
+        return "shorten the prompt, which the model has no more room for"
+    if pages_for(n_context, runner.page_size) < runner.n_pages:
+        return f"shorten the prompt, or raise {named('context_length')}"
+    return (
+        f"shorten the prompt, or give the KV cache more room ({named('kv_tokens')}), which is what keeps the "
+        f"context so short, and raise {named('context_length')} where that was given"
+    )
 
 
 def pages_of(n_prompt: int, n_new_max: int, n_branches: int, page_size: int) -> tuple[int, int]:

@@ -43,7 +43,12 @@ class CacheShape:
                     f"{what} must have one entry for each of {n_layers} layers, got {len(given)}",
                     code="bad_shape",
                 )
-        _check_sizes(head_dim, *heads, *(window for window in reach if window is not None))
+        for size in heads:
+            _check_size("n_kv_heads", size)
+        _check_size("head_dim", head_dim)
+        for window in reach:
+            if window is not None:
+                _check_size("windows", window)
         told = str(heads[0]) if len(set(heads)) == 1 else f"{min(heads)} to {max(heads)}"
         what = f"{n_layers} layers, {told} kv head{'' if told == '1' else 's'} of {head_dim}"
         if local := [window for window in reach if window is not None]:
@@ -58,7 +63,8 @@ class CacheShape:
         """Latent attention (MLA; DeepSeek-V2, arXiv 2405.04434): one compressed vector that K and V are made
         of, and a rotary key that all heads share. No factor 2, and no heads."""
         _check_layers(n_layers)
-        _check_sizes(latent_rank, rope_dim)
+        _check_size("latent_rank", latent_rank)
+        _check_size("rope_dim", rope_dim)
         what = f"{n_layers} layers, latent of {latent_rank} + {rope_dim}"
         values = (latent_rank + rope_dim,) * n_layers
         return cls(values, (None,) * n_layers, "latent", context_length, what)
@@ -71,10 +77,6 @@ def _check_layers(n_layers: int) -> None:
         )
 
 
-def _check_sizes(*sizes: int) -> None:
-    for size in sizes:
-        if type(size) is not int or not 1 <= size <= MAX_SIZE:
-            raise BadRequest(
-                f"heads, their values and windows must be in [1, {MAX_SIZE}], got {brief(size)}",
-                code="bad_shape",
-            )
+def _check_size(name: str, size: int) -> None:
+    if type(size) is not int or not 1 <= size <= MAX_SIZE:
+        raise BadRequest(f"{named(name)} must be in [1, {MAX_SIZE}], got {brief(size)}", code="bad_shape")

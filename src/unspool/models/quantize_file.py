@@ -22,10 +22,11 @@ from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, GgufSource
 from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf
 from unspool.models.weights.quantize import quantize
 from unspool.models.weights.quantized_source import OUTER
+from unspool.thread_count import check_threads
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     encoding: Encoding
     outer: Encoding  # of embedding and output
     narrow: Encoding  # where rows are no multiple of 256
@@ -33,16 +34,16 @@ class _Kind:
 
 
 _E = Encoding
-KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
-        "q4_0": _Kind(_E.Q4_0, _E.Q8_0, _E.Q4_0, 2),
-        "q4_1": _Kind(_E.Q4_1, _E.Q8_0, _E.Q4_1, 3),
-        "q5_0": _Kind(_E.Q5_0, _E.Q8_0, _E.Q5_0, 8),
-        "q5_1": _Kind(_E.Q5_1, _E.Q8_0, _E.Q5_1, 9),
-        "q8_0": _Kind(_E.Q8_0, _E.Q8_0, _E.Q8_0, 7),
-        "q4_k": _Kind(_E.Q4_K, _E.Q6_K, _E.Q4_1, 14),
-        "q5_k": _Kind(_E.Q5_K, _E.Q6_K, _E.Q5_1, 16),
-        "q6_k": _Kind(_E.Q6_K, _E.Q6_K, _E.Q8_0, 18),
+        "q4_0": Kind(_E.Q4_0, _E.Q8_0, _E.Q4_0, 2),
+        "q4_1": Kind(_E.Q4_1, _E.Q8_0, _E.Q4_1, 3),
+        "q5_0": Kind(_E.Q5_0, _E.Q8_0, _E.Q5_0, 8),
+        "q5_1": Kind(_E.Q5_1, _E.Q8_0, _E.Q5_1, 9),
+        "q8_0": Kind(_E.Q8_0, _E.Q8_0, _E.Q8_0, 7),
+        "q4_k": Kind(_E.Q4_K, _E.Q6_K, _E.Q4_1, 14),
+        "q5_k": Kind(_E.Q5_K, _E.Q6_K, _E.Q5_1, 16),
+        "q6_k": Kind(_E.Q6_K, _E.Q6_K, _E.Q8_0, 18),
     }
 )
 _QUANTIZATION_VERSION: Final = 2  # of the block layouts
@@ -76,13 +77,8 @@ def quantize_file(
     Raises BadRequest for a kind or a path that makes no sense, UnsupportedModel where the model is no GGUF
     file, ModelFileError where values are no numbers or the file cannot be written.
     """
-    chosen = KINDS.get(kind.lower()) if isinstance(kind, str) else None
-    if chosen is None:
-        raise BadRequest(
-            f"{named('kind')} must be one of {', '.join(KINDS)}, got {brief(kind)}", code="bad_type"
-        )
-    if n_threads is not None and n_threads < 1:
-        raise BadRequest(f"{named('threads')} must be at least 1, got {n_threads}", code="bad_threads")
+    chosen = kind_named(kind)
+    check_threads(n_threads)
     model, out = Path(model), Path(out)
     _check_target(model, out, replace)
     source = open_weights(model)
@@ -95,6 +91,16 @@ def quantize_file(
         return _write(source, out, chosen, n_threads, progress)
     finally:
         source.close()
+
+
+def kind_named(kind: str) -> Kind:
+    """What a name stands for. Raises BadRequest for one that there is not."""
+    chosen = KINDS.get(kind.lower()) if isinstance(kind, str) else None
+    if chosen is None:
+        raise BadRequest(
+            f"{named('kind')} must be one of {', '.join(KINDS)}, got {brief(kind)}", code="bad_type"
+        )
+    return chosen
 
 
 def _check_target(model: Path, out: Path, replace: bool) -> None:
@@ -115,7 +121,7 @@ def _check_target(model: Path, out: Path, replace: bool) -> None:
 def _write(
     source: GgufSource,
     out: Path,
-    kind: _Kind,
+    kind: Kind,
     n_threads: int | None,
     progress: Callable[[str, int, int], None] | None,
 ) -> Quantized:
@@ -146,7 +152,7 @@ def _write(
     )
 
 
-def _encoding(tensor: Tensor, kind: _Kind) -> Encoding:
+def _encoding(tensor: Tensor, kind: Kind) -> Encoding:
     """What the tensor is stored as in the new file."""
     if len(tensor.shape) < 2 or not tensor.name.endswith(".weight"):
         return tensor.encoding

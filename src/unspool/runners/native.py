@@ -23,13 +23,13 @@ from unspool.once import once
 from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
 from unspool.runners.kv_order import page_of_tokens, tokens_of_page
 from unspool.runners.native_builder import Builder
+from unspool.thread_count import check_threads
 from unspool.types import F32, U8, Plan
 
 if TYPE_CHECKING:
     from unspool.models.identity import ModelIdentity
 
 MAX_HEAD_DIM = 512  # kMaxHeadDim in csrc/kernels.h
-MAX_THREADS = 256
 PAGE_SIZES = (16, 32, 64, 128)  # multiples of 16 that divide kSegment
 
 
@@ -64,13 +64,8 @@ class NativeRunner:
         n_threads: int | None = None,
         isa: str | None = None,
     ) -> None:
+        check_threads(n_threads)
         n_threads = usable_processors() if n_threads is None else n_threads
-        if not 1 <= n_threads <= MAX_THREADS:
-            raise BadRequest(
-                f"{named('threads')} must be in [1, {MAX_THREADS}], got {n_threads}; leave it out for all "
-                "processors",
-                code="bad_threads",
-            )
         if page_size not in PAGE_SIZES:
             raise BadRequest(
                 f"{named('page_size')} must be one of {', '.join(map(str, PAGE_SIZES))} for the native "

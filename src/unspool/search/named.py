@@ -35,8 +35,8 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
     `must_contain` are phrases for a constrained beam, alternatives with | between. Raises BadRequest for
     names and settings that there are not.
     """
-    name, _, rest = text.partition(":")
-    if name == "sample" and not rest:
+    name, colon, rest = text.partition(":")
+    if name == "sample" and not colon:
         _check_phrases(None, name, must_contain)
         return None
     if name == "sample":
@@ -58,7 +58,7 @@ def search_of(text: str, n: int | None, must_contain: Sequence[str] = ()) -> Sea
     _check_phrases(kind, name, must_contain)
     if must_contain:
         settings["phrases"] = [_phrase(given) for given in must_contain]
-    for part in filter(None, rest.split(",")):
+    for part in rest.split(",") if colon else ():
         setting, equals, value = part.partition("=")
         setting = setting.strip().replace("-", "_")
         if setting not in fields or not equals:

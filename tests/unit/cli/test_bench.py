@@ -48,8 +48,12 @@ def test_json_has_the_same(unspool, path):
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--rows", "one"), "--rows must be a whole number, at least 0, got 'one'"),
-        (("--prompt", "-1"), "--prompt must be a whole number, at least 0, got '-1'"),
+        (("--rows", "one"), "--rows must be a whole number in [1, 1024], got 'one'"),
+        (("--rows", "1,,2"), "--rows must be a whole number in [1, 1024], got ''"),
+        (("--rows", "0"), "--rows must be a whole number in [1, 1024], got '0'"),
+        (("--prompt", "-1"), "--prompt must be a whole number in [0, 1048576], got '-1'"),
+        (("--rounds", "-1"), "--rounds must be a whole number in [1, 100000], got '-1'"),
+        (("--threads", "257"), "--threads must be in [1, 256], got 257; leave it out"),
         (("--rows", "", "--prompt", "0"), "nothing to measure"),
         (("--context", "4096"), "the model's context is 128 tokens"),
     ],

@@ -21,7 +21,10 @@ def model(tmp_path_factory) -> str:
 def explain(unspool, model):
     def call(*arguments, command="explain"):
         return unspool(
-            command, "Hi", "-m", model, "--seed", "3", "--max-tokens", "6", "--threads", "1", *arguments
+            command,
+            *("Hi", "-m", model, "--seed", "3", "--threads", "1"),
+            *(() if "--max-tokens" in arguments else ("--max-tokens", "6")),
+            *arguments,
         )
 
     return call
@@ -86,9 +89,16 @@ def test_a_token_can_be_expanded_below_its_line_or_shown_alone(explain):
 
 def test_a_token_that_the_answer_does_not_have_is_an_error(explain):
     for option in ("--token", "--expand"):
-        ran = explain("--ignore-eos", option, "7")
+        ran = explain("--ignore-eos", "--context", "40", "--max-tokens", "none", option, "99")
         assert ran.exit_code == 2
-        assert f"error: {option} 7: the answer has 6 tokens" in ran.err
+        assert f"error: {option} 99: the answer has " in ran.err
+
+
+def test_a_token_that_no_answer_can_have_is_refused_before_there_is_one(unspool, fake_llm):
+    for option in ("--token", "--expand"):
+        ran = unspool("explain", "Hi", "--max-tokens", "6", option, "7")
+        assert (ran.exit_code, fake_llm.asked) == (2, {})
+        assert f"error: {option} 7: an answer has at most 6 tokens; name one of them, or raise" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_a_token_of_the_best_answer_is_shown_stage_by_stage(explain):
     ("arguments", "message"),
     [
         (("-n", "2"), "-n is for a --search with several answers"),
-        (("--search", "beam", "--expand", "9"), "--expand 9: the answer has 6 tokens"),
+        (("--search", "beam", "--expand", "9"), "--expand 9: an answer has at most 6 tokens"),
         (("--search", "beam:width=4", "-n", "5"), "-n 5 is more answers than a search with width=4 has"),
         (("--search", "beam", "--top-k", "3"), "top_k=3 has no meaning in a beam search"),
     ],

@@ -69,8 +69,19 @@ COMMANDS = {
         (("run", "explain"), ["--kv", "32", LONG], "give the KV cache more room (--kv), which is what"),
         (
             ("run", "explain"),
+            ["--kv", "1"],
+            "room (--kv), which is what keeps the context so short, and raise",
+        ),
+        (
+            ("run",),
+            ["--context", "128", "x" * 600],
+            "shorten the prompt, which the model has no more room for",
+        ),
+        (("eval",), ["--concurrency", "1025"], "--concurrency must be a whole number in [1, 1024], got"),
+        (
+            ("run", "explain"),
             ["--context", "64", LONG],
-            "shorten the prompt, or raise --context if the model",
+            "shorten the prompt, or raise --context\n",
         ),
         (
             ("run", "best"),
@@ -122,7 +133,7 @@ def test_what_the_library_refuses_is_said_in_the_options_that_were_typed(
 ):
     for command in commands:
         words, given = list(COMMANDS[command]), list(options)
-        if given[-1] == LONG:
+        if given[-1].startswith("xxx"):
             words[1] = given.pop()
         if command == "best" and "--verifier" not in given:
             given += ["--verifier", "sum-logprob"]
@@ -144,10 +155,19 @@ def test_what_the_library_refuses_is_said_in_the_options_that_were_typed(
         (["kv", "--context", "9999999999999"], "--context must be a whole number in [1, 2**40]"),
         (["kv", "--page-size", "24"], "--page-size must be a power of two, got 24"),
         (["kv", "--layers", "9999", "--kv-heads", "1", "--head-dim", "1"], "--layers must be in [1, 1024]"),
-        (["bench", "--rows", "0"], "--rows must be in [1, 1024], got 0"),
-        (["bench", "--prompt", "9999999999"], "--prompt must be in [0, 1048576], got 9999999999"),
-        (["bench", "--context", "9999999999"], "--context must be in [0, 1048576], got 9999999999"),
-        (["bench", "--rounds", "0"], "--rounds must be in [1, 100000], got 0"),
+        (
+            ["kv", "--layers", "1", "--kv-heads", "9999999999", "--head-dim", "1"],
+            "--kv-heads must be in [1, ",
+        ),
+        (
+            ["kv", "--layers", "1", "--kv-heads", "1", "--head-dim", "9999999999"],
+            "--head-dim must be in [1, ",
+        ),
+        (["kv", "--layers", "1", "--latent", "9999999999", "--rope-dim", "1"], "--latent must be in [1, "),
+        (["bench", "--rows", "0"], "--rows must be a whole number in [1, 1024], got '0'"),
+        (["bench", "--prompt", "9999999999"], "--prompt must be a whole number in [0, 1048576], got"),
+        (["bench", "--context", "9999999999"], "--context must be a whole number in [0, 1048576], got"),
+        (["bench", "--rounds", "0"], "--rounds must be a whole number in [1, 100000], got '0'"),
         (["quantize", "a.gguf", "b.gguf", "--type", "q9"], "--type must be one of q4_0"),
     ],
 )
@@ -157,6 +177,28 @@ def test_commands_with_options_of_their_own_name_those(unspool, model, arguments
     ran = unspool(*arguments, *(["--model", model] if arguments[0] == "bench" else []))
     assert (ran.exit_code, ran.out) == (2, "")
     assert says in ran.err
+
+
+@pytest.mark.parametrize(
+    "options", [["--weights", "q5"], ["--runner", "other"], ["--threads", "257"], ["--context", "0"]]
+)
+def test_what_no_model_can_be_loaded_with_is_refused_before_one_is_fetched(unspool, monkeypatch, options):
+    from unspool.cli import load
+
+    monkeypatch.setattr(load, "found_model", lambda *_, **__: pytest.fail("looked for a model"))
+    for command in ALL:
+        more = ["--verifier", "sum-logprob"] if command == "best" else []
+        ran = unspool(*COMMANDS[command], "--model", "gemma3-270m", *options, *more, stdin=b"Hi\n")
+        assert (ran.exit_code, ran.out) == (2, ""), ran
+    if options[0] == "--threads":
+        assert unspool("bench", "--model", "gemma3-270m", *options).exit_code == 2
+
+
+@pytest.mark.parametrize("search", ["beam:", "beam:width=4,,alpha=1", "beam:width=4,", "sample:"])
+def test_a_setting_of_a_search_that_is_empty_is_refused(unspool, fake_llm, search):
+    ran = unspool("run", "Hi", "--search", search)
+    assert (ran.exit_code, fake_llm.asked) == (2, {})
+    assert "got ''" in ran.err or "has no setting ''" in ran.err
 
 
 def test_weights_that_are_quantized_already_are_refused_by_the_option(unspool, quantized):

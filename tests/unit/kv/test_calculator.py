@@ -143,7 +143,7 @@ def test_a_shape_says_what_it_is():
             "n_kv_heads must have one entry for each of 2 layers",
         ),
         (lambda: CacheShape.of_heads(2, 1, 64, windows=[8]), "windows must have one entry for each of 2"),
-        (lambda: CacheShape.of_heads(2, 1, 0), r"heads, their values and windows must be in .* got 0"),
+        (lambda: CacheShape.of_heads(2, 1, 0), r"head_dim must be in .* got 0"),
         (lambda: CacheShape.of_heads(2, 1, 64, windows=[0, None]), "must be in .* got 0"),
         (lambda: CacheShape.of_latent(2, 512, -1), "must be in .* got -1"),
     ],
