@@ -116,7 +116,7 @@ def humaneval(
         asked = form_for(llm, form)
         questions = questions_of(llm, problems, asked)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop)
-        benchmark = {"benchmark": "humaneval", "problems": found.sha256, "form": asked.name}
+        benchmark = {"benchmark": "humaneval", "problems_sha256": found.sha256, "form": asked.name}
         settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
             llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=n_side, quiet=quiet
@@ -168,7 +168,7 @@ def arithmetic(
     try:
         questions = questions_of(llm, made)
         wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm))
-        benchmark = {"benchmark": "arithmetic", "problems": seed}
+        benchmark = {"benchmark": "arithmetic", "problem_seed": seed}
         settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
             llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=n_side, quiet=quiet

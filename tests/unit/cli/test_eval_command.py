@@ -108,6 +108,7 @@ def test_json_has_settings_figures_and_every_answer_s_marks(humaneval, model):
     assert told["settings"]["sample"]["temperature"] == 0.7
     assert told["settings"]["greedy"]["temperature"] == 0
     assert (told["settings"]["form"], told["settings"]["sample"]["seed"]) == ("raw", 0)
+    assert len(told["settings"]["problems_sha256"]) == 64
     assert [problem["name"] for problem in told["problems"]] == ["Own/0", "Own/1"]
     (mark,) = told["problems"][0]["sample"]
     assert (mark["passed"], mark["finish_reason"], mark["n_tokens"]) == (False, "length", 6)
@@ -148,7 +149,7 @@ def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
         (["-n", "0", "--no-greedy"], "leave nothing to do"),
         (["--temperature", "0"], "temperature 0 makes 10 equal answers"),
         (["--form", "odd"], "--form must be fill, chat, raw, got 'odd'"),
-        (["--concurrency", "0"], "--concurrency must be a whole number, at least 1"),
+        (["--concurrency", "0"], "--concurrency must be a whole number in [1, 1024]"),
         (["--limit", "0"], "--limit must be a whole number, at least 1"),
         (["--data", "/nowhere"], "give --data a file"),
         (["--set", "deadline_s=1"], "deadline_s=1 makes answers depend on how fast this machine is"),
@@ -182,6 +183,9 @@ def test_arithmetic_tells_a_single_sample_the_majority_and_the_margin(arithmetic
     assert list((cache / "evals").iterdir()) == [file]  # more problems and samples go into the same file
     assert arithmetic("--problems", "1", "-n", "1", "--problem-seed", "1", "--quiet").exit_code == 0
     assert len(list((cache / "evals").iterdir())) == 2
+    told = json.loads(arithmetic("--problems", "1", "-n", "1", "--problem-seed", "7", "--json").out)
+    assert told["settings"]["problem_seed"] == 7
+    assert "problems" not in told["settings"], "the word is for the problems themselves"
 
 
 @pytest.mark.skipif(len(instruction_sets()) < 2, reason="the machine has one instruction set")
