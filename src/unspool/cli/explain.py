@@ -17,6 +17,7 @@ from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import Answers, MustContain, Prompt, Quiet, Raw, Search, System
 from unspool.errors import BadRequest
+from unspool.extras import EXTRAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +58,7 @@ def explain(
         typer.Option(
             metavar="FILE",
             help="Draw the candidates of --token (or of the first) through the stages into a .png or .svg "
-            "file. Needs matplotlib: pip install matplotlib.",
+            f"file. Needs the extra [plot]: pip install '{EXTRAS['plot']}'.",
         ),
     ] = None,
     as_json: Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli.explain_table import percent, quoted
 from unspool.errors import BadRequest
+from unspool.extras import missing
 
 if TYPE_CHECKING:
     from unspool.trace import TokenTrace
@@ -97,7 +98,7 @@ def _figure_class() -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise BadRequest(
-            "--plot needs matplotlib, which is not installed: pip install matplotlib",
+            f"--plot {missing('plot')}",
             code="missing_extra",
         ) from None
     return Figure

