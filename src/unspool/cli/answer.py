@@ -8,17 +8,19 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli import amounts
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
+from unspool.cli.interrupts import all_of, until_interrupted
 from unspool.cli.text import checked, decoded, write, write_json
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:
     from unspool.cli.model_options import ModelOptions
+    from unspool.engine.stream import EventStream
     from unspool.llm import LLM
     from unspool.params import DecodingParams
     from unspool.search.base import Search as SomeSearch
@@ -56,7 +58,8 @@ def answer(
         quiet=quiet,
     ) as (events, asked):
         if as_json:
-            print_json(events, asked, decoding, as_list=n_answers is not None)
+            heard = all_of(events, decoding, quiet=quiet)
+            print_json(heard, asked, decoding, as_list=n_answers is not None)
         else:
             print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
 
@@ -86,10 +89,11 @@ def answers(
         events, used_template = _start(
             llm, text, raw=raw, system=system, params=decoding.params, n=n, search=search, quiet=quiet
         )
-        yield (
-            events,
-            {"model": model.name, "prompt": text, "chat_template": used_template} | _reported(search),
-        )
+        with closing(until_interrupted(events)) as heard:
+            yield (
+                heard,
+                {"model": model.name, "prompt": text, "chat_template": used_template} | _reported(search),
+            )
     finally:
         llm.close()
 
@@ -157,7 +161,7 @@ def _start(
     n: int | None = None,
     search: SomeSearch | None = None,
     quiet: bool,
-) -> tuple[Iterable[Event], bool]:
+) -> tuple[EventStream, bool]:
     """The events of the answers, and whether the chat template was used."""
     n = 1 if n is None else n
     if raw:
@@ -198,6 +202,8 @@ def print_stream(events: Iterable[Event], decoding: Decoding, *, n: int = 1, qui
             raise event.error
         if not quiet:
             print(figures_line(event, decoding.shown_profile, is_one_of_many=n > 1), file=sys.stderr)
+        if event.finish_reason == "cancelled":
+            raise KeyboardInterrupt  # nobody wants the beginnings of the others
 
 
 def print_json(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -181,45 +179,12 @@ def answer(session: ChatSession, llm: LLM, *, quiet: bool) -> None:
     """Print the answer as it becomes final, and its figures."""
     from unspool.cli.figures import figures_line
 
-    with Interrupts() as interrupts, closing(session.answer(llm)) as events:
+    with closing(session.answer(llm)) as events:
         for event in events:
             write(event.text)
             if event.finish_reason is not None:
                 print(flush=True)
                 say(figures_line(event, session.decoding.shown_profile), quiet)
-            elif interrupts.is_stopping():
-                print(flush=True)
-                raise KeyboardInterrupt
-
-
-class Interrupts:
-    """Ctrl-C while an answer is written.
-
-    Before its first token the whole prompt may have to be read, so KeyboardInterrupt is raised at once
-    (and the request ends with the step that runs). After it, the answer ends between two tokens, so that
-    what is kept is what was shown; a second Ctrl-C is raised at once.
-    """
-
-    def __init__(self) -> None:
-        self._has_begun = False
-        self._is_stopping = False
-
-    def is_stopping(self) -> bool:
-        """Asked after every token: was Ctrl-C pressed?"""
-        self._has_begun = True
-        return self._is_stopping
-
-    def __enter__(self) -> Interrupts:
-        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-
-    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._is_stopping or not self._has_begun:
-            signal.default_int_handler(number, frame)
-        self._is_stopping = True
 
 
 def read_message(read_line: Callable[[str], str | None]) -> str | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
+from unspool.cli.interrupts import until_interrupted
 from unspool.cli.typed import read_value
 from unspool.errors import BadRequest
 
@@ -83,18 +84,19 @@ class ChatSession:
         """Stream the answer to the last message and keep it.
 
         When the consumer stops early, is interrupted, or the model fails half way, what was written by
-        then is kept. When nothing was written, the message stays without an answer.
+        then is kept. When nothing was written, the message stays without an answer. After Ctrl-C the last
+        event has the finish reason "cancelled", and KeyboardInterrupt is raised behind it.
         """
         turn = self.turns[-1]
         assert turn.assistant is None, "the last message has its answer"
         written = ""
         try:
-            with closing(llm.stream_chat(self.messages(), **self.asked)) as events:
+            with closing(until_interrupted(llm.stream_chat(self.messages(), **self.asked))) as events:
                 for event in events:
                     written += event.text
                     if event.error is not None:
                         raise event.error
-                    if event.finish_reason is not None:
+                    if event.finish_reason not in (None, "cancelled"):
                         turn.assistant = written  # even when it is empty: that was the answer
                         self._count(event)
                     yield event

@@ -13,6 +13,7 @@ from unspool.cli import amounts
 from unspool.cli.answer import answers, print_json, searching
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
+from unspool.cli.interrupts import all_of
 from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import Answers, MustContain, Prompt, Quiet, Raw, Search, System
@@ -98,7 +99,7 @@ def explain(
         quiet=quiet,
     ) as (events, asked):
         if as_json:
-            heard = list(events)
+            heard = all_of(events, decoding, quiet=quiet)
             print_json(heard, asked, decoding, as_list=n_answers is not None)
         elif looks is not None and view.only is None:
             heard = print_search(events, view, decoding, quiet=quiet)
@@ -181,7 +182,7 @@ def print_search(events: Iterable[Event], view: View, decoding: Decoding, *, qui
     from unspool.cli.explain_tree import print_tree
     from unspool.cli.figures import figures_line
 
-    heard = list(events)
+    heard = all_of(events, decoding, quiet=quiet)
     for event in heard:
         if event.error is not None:
             raise event.error

@@ -63,7 +63,11 @@ def _reason(event: Event) -> str:
     return _REASONS.get(event.finish_reason, event.finish_reason)
 
 
-_REASONS: Final[Mapping[str, str]] = {"length": "token limit", "loop": "the text went round in circles"}
+_REASONS: Final[Mapping[str, str]] = {
+    "length": "token limit",
+    "loop": "the text went round in circles",
+    "cancelled": "interrupted",
+}
 
 
 def _speed(tokens_per_s: float) -> str:

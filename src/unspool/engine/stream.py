@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import partial
 
 from unspool.engine.inbox import Mailbox
 from unspool.engine.prompt import checked_priority
@@ -16,8 +17,8 @@ class EventStream:
     """An iterator over the events of one request. The last one of each answer has a finish_reason.
 
     The request runs ahead of its reader, by no more than Limits.n_unread steps. `close` cancels it, and so
-    do leaving a `with` block early, an exception (Ctrl-C is one) and dropping the stream. An event whose
-    `error` is set is handed out, and then raised: no loop misses it.
+    do leaving a `with` block early, an exception (Ctrl-C is one) and dropping the stream; `cancel` leaves its
+    last events to be read. An event whose `error` is set is handed out, and then raised: no loop misses it.
 
     One thread reads it at a time. Any thread may close it, and who waits for it is told that it has ended.
     """
@@ -95,6 +96,16 @@ class EventStream:
         if not self._is_over:
             self._is_over = True
             self._worker.abandon([self._inbox])
+
+    def cancel(self) -> None:
+        """End the request now, as it stands, and leave what there is to be read: the text up to here, and
+        behind it the last event of each answer, with the finish reason "cancelled"; idempotent."""
+        if self._is_over:
+            return
+        last = self._worker.call(partial(self._worker.engine.cancel, self.request_id))
+        self._worker.forget([self._inbox])  # nothing more is told to it
+        if last:
+            self._inbox.put(last, True)
 
     def close(self) -> None:
         """End the request now if it has not ended, and drop what was not read; idempotent."""

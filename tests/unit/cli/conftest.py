@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from fake_stream import FakeStream
 
 from unspool.cli import load, main
 from unspool.errors import TemplateError, UnspoolError
@@ -41,6 +43,7 @@ class FakeLLM:
     saves: list[int] = field(default_factory=list)  # tokens with keys and values in each file written
     loads: list[int] = field(default_factory=list)
     n_cached: int = 0
+    interrupted_at: int | None = None  # piece before which somebody presses Ctrl-C
     is_closed: bool = False
     n_streams_closed: int = 0
 
@@ -57,26 +60,33 @@ class FakeLLM:
     def lose_template(self) -> None:
         self.template_problem = TemplateError("m: has no chat template", code="no_chat_template")
 
-    def stream(
-        self, prompt: str, params: DecodingParams, n: int = 1, search: object = None
-    ) -> Iterator[Event]:
+    def stream(self, prompt: str, params: DecodingParams, n: int = 1, search: object = None) -> FakeStream:
         self.searches.append(search)
         self.prompts.append((prompt, params))
-        return self._events(params, n)
+        return self._stream(params, n)
 
     def stream_chat(
         self, messages: list[dict[str, str]], params: DecodingParams, n: int = 1, search: object = None
-    ) -> Iterator[Event]:
+    ) -> FakeStream:
         self.searches.append(search)
         self.chats.append(([dict(message) for message in messages], params))
-        return self._events(params, n)
+        return self._stream(params, n)
 
-    def _events(self, params: DecodingParams, n: int) -> Iterator[Event]:
+    def _stream(self, params: DecodingParams, n: int) -> FakeStream:
+        usage = Usage(7, 0, 1, 0.5, 20.0, 0.02, 0.1, 0)
+        cancelled = Event(
+            *(0, "and ", (9,)), finish_reason="cancelled", usage=usage, seed=None if params.is_greedy else 41
+        )
+        return FakeStream(self._events(params, n), cancelled)
+
+    def _events(self, params: DecodingParams, n: int) -> Generator[Event, None, None]:
         """The pieces; of n answers all grow side by side, the second and those after it in capitals."""
         try:
             if self.refuses is not None:
                 raise self.refuses
             for index, piece in enumerate(self.pieces):
+                if index == self.interrupted_at:
+                    signal.raise_signal(signal.SIGINT)
                 for branch in range(n):
                     text = piece.upper() if branch else piece
                     yield Event(request_id=0, text=text, token_ids=(index,), branch=branch)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from pathlib import Path
 
 import pytest
+from fake_stream import FakeStream
 
 from unspool.cli import chat, main
 from unspool.cli.chat_session import ChatSession, Turn
@@ -12,7 +13,7 @@ from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow
 from unspool.search.beam import Beam
 from unspool.search.constrained_beam import ConstrainedBeam
-from unspool.types import Event
+from unspool.types import Event, Usage
 
 
 def typed(*lines: str | type[BaseException]) -> Callable[[str], str | None]:
@@ -148,7 +149,13 @@ def test_an_interrupt_in_a_script_ends_it(session, fake_llm) -> None:
         chat.talk(session, fake_llm, typed(KeyboardInterrupt), quiet=True, forgiving=False)
 
 
-def interrupting(pieces: Iterable[str], before: int, times: int = 1) -> Iterator[Event]:
+def interrupting(pieces: Iterable[str], before: int, times: int = 1) -> FakeStream:
+    usage = Usage(7, 0, 2, 0.5, 20.0, 0.02, 0.1, 1)
+    last = Event(request_id=0, text="", token_ids=(), finish_reason="cancelled", usage=usage)
+    return FakeStream(interrupted(pieces, before, times), last)
+
+
+def interrupted(pieces: Iterable[str], before: int, times: int) -> Generator[Event, None, None]:
     for index, piece in enumerate(pieces):
         if index == before:
             for _ in range(times):
@@ -168,6 +175,16 @@ def test_an_interrupt_stops_the_answer_between_tokens_and_keeps_it(session, fake
     assert "stopped; what was written is kept" in captured.err
     assert session.turns == [Turn("Hi", "Once upon ")]
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_an_interrupt_shows_the_seed_and_counts_no_complete_answer(session, fake_llm, capsys) -> None:
+    fake_llm.interrupted_at = 1
+    chat.talk(session, fake_llm, typed("Hi", "/stats"), quiet=False, forgiving=True)
+    captured = capsys.readouterr()
+    assert captured.out == "Once upon and \n"
+    assert "| end: interrupted | seed: 41\n(stopped; what was written is kept" in captured.err
+    assert "no complete answer yet" in captured.err
+    assert session.turns == [Turn("Hi", "Once upon and ")]
 
 
 def test_an_interrupt_before_the_first_token_leaves_the_message_waiting(session, fake_llm, capsys) -> None:

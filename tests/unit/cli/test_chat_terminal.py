@@ -25,9 +25,21 @@ fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 from unspool.cli import load, main
 from unspool.types import Event, Usage
 
+class Stream:
+    def __init__(self, events):
+        self.events = events
+    def __iter__(self):
+        return self.events
+    def cancel(self):
+        self.events = iter(())
+    def close(self):
+        pass
+
 class Talker:
     chat_template, has_chat_template = "{{ messages }}", True
     def stream_chat(self, messages, params):
+        return Stream(self.words(messages))
+    def words(self, messages):
         n = 0
         while n < 3 or messages[-1]["content"] != "brief":
             yield Event(request_id=0, text=f"word{n} ", token_ids=(n,))

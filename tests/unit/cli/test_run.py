@@ -327,6 +327,34 @@ def test_an_interrupt_ends_with_130(unspool, fake_llm, monkeypatch: pytest.Monke
     assert fake_llm.is_closed
 
 
+def test_ctrl_c_ends_the_answer_with_the_line_that_it_would_have_had(unspool, fake_llm) -> None:
+    fake_llm.interrupted_at = 1
+    ran = unspool("run", "Hi")
+    assert (ran.exit_code, ran.out) == (130, "Once upon and \n")
+    assert ran.err.startswith("prompt: 7 tokens (350.0/s) | answer: 1 token | first token: 20 ms")
+    assert ran.err.endswith(" | end: interrupted | seed: 41\n")
+    assert unspool("run", "Hi", "--quiet").err == ""
+    assert fake_llm.is_closed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", "Hi", "--json"), ("explain", "Hi", "--json"), ("explain", "Hi", "--search", "stochastic-beam")],
+)
+def test_ctrl_c_leaves_the_seed_where_an_answer_is_shown_as_a_whole(unspool, fake_llm, arguments) -> None:
+    fake_llm.interrupted_at = 1
+    ran = unspool(*arguments)
+    assert (ran.exit_code, ran.out) == (130, "")
+    assert ran.err.endswith(" | end: interrupted | seed: 41\n")
+
+
+def test_ctrl_c_shows_no_beginnings_of_other_answers(unspool, fake_llm) -> None:
+    fake_llm.interrupted_at = 2
+    ran = unspool("run", "Hi", "-n", "2")
+    assert (ran.exit_code, ran.out.count("---")) == (130, 0)
+    assert ran.err.endswith("| seed: 41 | branch: 0\n")
+
+
 def test_no_arguments_print_the_help(unspool) -> None:
     ran = unspool()
     assert "run" in ran.out
