@@ -49,6 +49,14 @@ class BestReport:
     n_tokens: int  # chosen for all answers until it was enough, those that end them and show no text too
     ended: Ended  # complete: all answers ended | decided: the verifier had enough | budget: it was spent
     seed: int | None
+    tied: tuple[int, ...] = ()  # branches that were judged alike with the best, which was the first; no votes
+
+    @property
+    def tied_votes(self) -> tuple[Vote, ...]:
+        """Results that share the most votes, the one that won first: an answer came to it before any came to
+        the others. None where one has the most."""
+        most = [vote for vote in self.votes if vote.weight == self.votes[0].weight]
+        return tuple(most) if len(most) > 1 else ()
 
     @property
     def best(self) -> Judged | None:
@@ -186,7 +194,8 @@ class BestRun:
         best_first = [ranked[index][0] for index in ranking.order]
         rest = [each for each in self.judged.values() if each.verdict is None]
         rest += [self._unjudged(branch) for branch in self.branches if branch not in self.judged]
-        return BestReport((*best_first, *rest), ranking.votes, self.n_tokens, self.ended, self.seed)
+        tied = () if ranking.votes else _tied(ranked, ranking)
+        return BestReport((*best_first, *rest), ranking.votes, self.n_tokens, self.ended, self.seed, tied)
 
     def _unjudged(self, branch: int) -> Judged:
         events: Sequence[Event] = self.events.get(branch, ())
@@ -197,6 +206,20 @@ class BestRun:
             return Judged(branch, text, ids, whole, None, "not judged: the others were enough")
         why = "the budget was spent" if self.ended == "budget" else "stopped: the others were enough"
         return Judged(branch, text, ids, None, None, why)
+
+
+def _tied(ranked: Sequence[tuple[Judged, Verdict]], ranking: Ranking) -> tuple[int, ...]:
+    """Branches that only the order in which they ended puts behind the best, and the best before them."""
+    if not ranking.order:
+        return ()
+    best = ranked[ranking.order[0]][1]
+    alike = [
+        i
+        for i, (_, verdict) in enumerate(ranked)
+        if (verdict.accepted, verdict.score) == (best.accepted, best.score)
+    ]
+    is_first = alike[0] == ranking.order[0]
+    return tuple(ranked[i][0].branch for i in alike) if is_first and len(alike) > 1 else ()
 
 
 def _n_chosen(completion: Completion) -> int:

@@ -104,7 +104,7 @@ def searching(
     """The search that was asked for or that the profile is meant for (None samples), how many answers there
     will be where more than one may be, and the parameters beside it. Raises BadRequest."""
     if search is None:
-        search = "constrained-beam" if must_contain else _beam_of(decoding)
+        search = "constrained-beam" if must_contain else beam_of(decoding)
     looks = search_named(search, n, must_contain)
     if looks is None:
         return None, n, decoding
@@ -122,8 +122,8 @@ def _reported(looks: SomeSearch | None) -> dict[str, Any]:
     return {"search": described(looks)}
 
 
-def _beam_of(decoding: Decoding) -> str:
-    """The search that the profile is meant for."""
+def beam_of(decoding: Decoding) -> str:
+    """The search that the profile is meant for, as --search takes it."""
     wanted = decoding.need("beam")
     if "length_alpha" in wanted:
         wanted["alpha"] = wanted.pop("length_alpha")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from unspool.cli import amounts
-from unspool.cli.answer import read_prompt, search_named
-from unspool.cli.best_verifier import VerifierOptions
+from unspool.cli.answer import beam_of, read_prompt, search_named
+from unspool.cli.best_progress import Counter
+from unspool.cli.best_verifier import VerifierOptions, print_verifiers
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.model_options import ModelOptions
@@ -18,12 +19,14 @@ from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
+from unspool.rng import fresh_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unspool.best import BestReport, Judged
     from unspool.llm import LLM
+    from unspool.search.base import Search as SomeSearch
     from unspool.search.best_of import BestOf
 
 N_ANSWERS: Final = 16
@@ -32,7 +35,7 @@ Search = Annotated[
     typer.Option(
         metavar="NAME[:SETTING=VALUE,...]",
         help="Whose answers are judged: sample, or the n best of a search as in `unspool run`. "
-        "[default: sample]",
+        "[default: the profile's, else sample]",
     ),
 ]
 _JUDGE: Final = "The verifier"
@@ -42,7 +45,7 @@ def _told(metavar: str, help: str) -> Any:
     return typer.Option(metavar=metavar, help=help, rich_help_panel=_JUDGE)
 
 
-@with_decoding_options(leave_out=REPORTS, has=("best_of",))
+@with_decoding_options(leave_out=REPORTS, has=("best_of", "beam"))
 @with_model_options
 def best(
     *,
@@ -51,7 +54,10 @@ def best(
     n: Annotated[
         str | None,
         typer.Option(
-            "-n", "--n", metavar="N", help="Answers to write, side by side. [default: the profile's, else 16]"
+            "-n",
+            "--n",
+            metavar="N",
+            help="Answers to write, side by side. [default: the profile's, or its beam's width; else 16]",
         ),
     ] = None,
     raw: Raw = False,
@@ -119,7 +125,7 @@ def best(
     from unspool.search.sample import Sample
 
     if verifier == "list":
-        _print_verifiers()
+        print_verifiers()
         return
     wanted = decoding.need("best_of")
     verifier = verifier or wanted.get("verifier")
@@ -136,13 +142,14 @@ def best(
     )
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
-    n_answers, budget_tokens = (
-        amounts.count("-n", n) or wanted.get("n", N_ANSWERS),
-        amounts.count("--budget", budget),
-    )
+    n_answers, budget_tokens = amounts.count("-n", n), amounts.count("--budget", budget)
     decoding = model.beside(decoding)
-    usual = "constrained-beam" if must_contain else "sample"
-    looks = search_named(search or usual, n_answers, must_contain or ())
+    if search is None:
+        search = "constrained-beam" if must_contain else beam_of(decoding)
+        width = None if must_contain else decoding.need("beam").get("width")
+        n_answers = n_answers or wanted.get("n") or width
+    n_answers = n_answers or wanted.get("n", N_ANSWERS)
+    looks = search_named(search, n_answers, must_contain or ())
     if looks is not None:
         decoding = decoding if looks.draws else decoding.drawing_nothing()
         looks.check(decoding.params)
@@ -159,20 +166,27 @@ def best(
     spec = spec_of(raw)
     spec.params(decoding.params)  # refuses before anything is loaded
     text = read_prompt(prompt)
-    judge.check(text)
+    judge.check(text, spec.verifier, is_prompt_piped=prompt in (None, "-"))
     system = None if system is None else checked(system, "--system")
     for note in decoding.notes() if not quiet else ():
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import can_chat
 
+    seeded = _seeded(decoding, looks)
     llm = model.load(quiet=quiet)
     try:
         used_template = not raw and can_chat(llm)
         if not used_template and not raw:
             spec = spec_of(True)
-        counter = _Counter(n_answers, is_shown=not quiet and verifier != "person" and sys.stderr.isatty())
+        counter = Counter(n_answers, is_shown=not quiet and verifier != "person" and sys.stderr.isatty())
         try:
-            report = _run(llm, text, spec, decoding, system, used_template, quiet=quiet or raw, watch=counter)
+            report = _run(llm, text, spec, seeded, system, used_template, quiet=quiet or raw, watch=counter)
+        except KeyboardInterrupt:
+            counter.close()
+            if not quiet:
+                seed = "" if seeded.params.seed is None else f" | seed: {seeded.params.seed}"
+                print(f"{counter.line} | end: interrupted{seed}", file=sys.stderr)
+            raise
         finally:
             counter.close()
     finally:
@@ -183,6 +197,12 @@ def best(
         )
     else:
         _print(report, quiet=quiet)
+
+
+def _seeded(decoding: Decoding, looks: SomeSearch | None) -> Decoding:
+    """With a seed where something is drawn and nobody gave one: who breaks off can have the same again."""
+    draws = not decoding.params.is_greedy and (looks is None or looks.draws)
+    return decoding.setting(seed=fresh_seed()) if draws and decoding.params.seed is None else decoding
 
 
 def _run(
@@ -209,7 +229,7 @@ def _run(
 
 
 def _print(report: BestReport, *, quiet: bool) -> None:
-    from unspool.cli.best_table import ranking_rows, summary_line, vote_rows
+    from unspool.cli.best_table import ranking_rows, summary_line, tie_line, vote_rows
     from unspool.cli.table import print_table
 
     if report.best is not None:
@@ -221,6 +241,8 @@ def _print(report: BestReport, *, quiet: bool) -> None:
         if rows:
             print(file=sys.stderr)
             print_table(rows, sys.stderr)
+    if tie := tie_line(report):
+        print(f"\n{tie}", file=sys.stderr)
     print(f"\n{summary_line(report)}", file=sys.stderr)
 
 
@@ -237,20 +259,6 @@ def _print_json(
     print(json.dumps(asked | report_dict(report) | how, ensure_ascii=False))
 
 
-def _print_verifiers() -> None:
-    import inspect
-
-    from unspool.cli.table import print_table
-    from unspool.search.verifiers.registry import find, names
-
-    rows = [("VERIFIER", "SETTINGS", "WHAT")]
-    for name in names():
-        maker = find(name)
-        takes = ", ".join(p for p in inspect.signature(maker).parameters if not p.startswith("_"))
-        rows.append((name, takes, " ".join((maker.__doc__ or "").split("\n\n")[0].split())))
-    print_table(rows)
-
-
 def _required(verifier: str | None) -> str:
     from unspool.search.verifiers.registry import names
 
@@ -260,21 +268,3 @@ def _required(verifier: str | None) -> str:
             code="no_verifier",
         )
     return verifier
-
-
-class _Counter:
-    """A line on the terminal that counts, and is taken away at the end; nothing where it would disturb."""
-
-    def __init__(self, n: int, *, is_shown: bool) -> None:
-        self._n, self._n_judged, self._is_shown = n, 0, is_shown
-
-    def __call__(self, _: Judged) -> None:
-        self._n_judged += 1
-        self._write(f"\rjudged {self._n_judged} of {self._n}\x1b[K")
-
-    def close(self) -> None:
-        self._write("\r\x1b[K")
-
-    def _write(self, text: str) -> None:
-        if self._is_shown:
-            print(text, end="", file=sys.stderr, flush=True)

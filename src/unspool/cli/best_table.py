@@ -33,6 +33,23 @@ def vote_rows(report: BestReport) -> list[tuple[str, ...]]:
     return [("RESULT", "VOTES", "WEIGHT"), *rows] if rows else []
 
 
+def tie_line(report: BestReport) -> str:
+    """What was as good as the best, and why that was taken; empty where nothing was."""
+    if votes := report.tied_votes:
+        first = votes[0]
+        each = counted(first.n, "vote") if first.weight == first.n else f"a weight of {first.weight:.4g}"
+        results = _listed([_short(vote.answer) for vote in votes])
+        return f"tie: {results} have {each} each; {_short(first.answer)} was chosen, which came first"
+    if not report.tied:
+        return ""
+    answers = _listed([str(branch + 1) for branch in report.tied])
+    return f"tie: answers {answers} were judged alike; {report.tied[0] + 1} was chosen, which came first"
+
+
+def _listed(names: list[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def summary_line(report: BestReport) -> str:
     n_judged = sum(each.verdict is not None for each in report.answers)
     parts = [f"judged: {n_judged} of {counted(len(report.answers), 'answer')}"]
@@ -57,6 +74,8 @@ def report_dict(report: BestReport) -> dict[str, Any]:
         "text": str(report),
         "answers": [_answer_dict(rank, each) for rank, each in enumerate(report.answers, start=1)],
         "votes": [{"answer": vote.answer, "n": vote.n, "weight": vote.weight} for vote in report.votes],
+        "tied_votes": [vote.answer for vote in report.tied_votes],
+        "tied": list(report.tied),
         "n_accepted": report.n_accepted,
         "n_tokens": report.n_tokens,
         "ended": report.ended,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -69,8 +70,20 @@ class VerifierOptions:
                     code="bad_verifier",
                 )
 
-    def check(self, prompt: str) -> None:
-        """Raise BadRequest for a prompt in which the verifier has nothing to go by."""
+    def check(self, prompt: str, verifier: Verifier, *, is_prompt_piped: bool) -> None:
+        """Raise, before answers are written, what the first of them would run into: a prompt that gives the
+        verifier nothing to go by, nobody to ask, or no sandbox."""
+        if self.name == "person" and (sys.stdin is None or is_prompt_piped):
+            raise BadRequest(
+                "--verifier person reads what a person says from standard input, "
+                + ("where the prompt came from" if is_prompt_piped else "and there is none")
+                + "; give the prompt as an argument, and run it at a terminal",
+                code="no_person",
+            )
+        if self.name in _CONTINUE:
+            from unspool.search.verifiers.sandbox.run import run
+
+            run("", "assert True", allow_weak=bool(getattr(verifier, "allow_weak", False)))  # or it raises
         if self.name != "python-examples":
             return
         from unspool.search.verifiers.python_tests import why_no_examples
@@ -145,7 +158,6 @@ def _sources(texts: Sequence[str]) -> dict[str, str]:
 def _imported(name: str) -> Any:
     """MODULE:FUNCTION, looked for in the current folder too."""
     import importlib
-    import sys
 
     module, _, attribute = name.partition(":")
     sys.path.insert(0, os.getcwd())
@@ -183,3 +195,16 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def print_verifiers() -> None:
+    """Every verifier with its settings."""
+    from unspool.cli.table import print_table
+    from unspool.search.verifiers.registry import find, names
+
+    rows = [("VERIFIER", "SETTINGS", "WHAT")]
+    for name in names():
+        maker = find(name)
+        takes = ", ".join(p for p in inspect.signature(maker).parameters if not p.startswith("_"))
+        rows.append((name, takes, " ".join((maker.__doc__ or "").split("\n\n")[0].split())))
+    print_table(rows)

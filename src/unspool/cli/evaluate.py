@@ -94,6 +94,7 @@ def humaneval(
     from unspool.evals.humaneval_figures import greedy_figures, sample_figures
     from unspool.evals.program_form import FORMS, form_for
     from unspool.evals.settings import settings_of
+    from unspool.search.verifiers.sandbox.run import run as run_in_sandbox
 
     n_samples, ks = amounts.whole("-n", n, 0, _MOST), _ks("1" if k is None else k)
     if k is not None and not n_samples:
@@ -110,6 +111,7 @@ def humaneval(
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
     wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
+    run_in_sandbox("", "assert True")  # raises where there is none, before there are answers to judge
     problems = found.problems[: amounts.count("--limit", limit)]
     llm = model.load(quiet=quiet, limits=_limits(n_side))
     try:

@@ -13,13 +13,14 @@ from unspool.cli import load
 from unspool.cli.best import N_ANSWERS
 from unspool.cli.best_table import ranking_rows, report_dict, summary_line
 from unspool.cli.best_verifier import VerifierOptions
-from unspool.errors import BadRequest, TemplateError
+from unspool.errors import BadRequest, TemplateError, VerifierError
 from unspool.loading import USUAL_KV_TOKENS
 from unspool.params import DecodingParams
 from unspool.profiles.needs import VERIFIERS
 from unspool.search.beam import Beam
 from unspool.search.best_of import BestOf
 from unspool.search.constrained_beam import ConstrainedBeam
+from unspool.search.verifiers import python_tests  # noqa: F401 - it holds the sandbox that a test takes away
 from unspool.search.verifiers.arithmetic import Arithmetic
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.function import Function
@@ -101,6 +102,78 @@ def test_a_profile_says_how_many_answers_and_who_judges(unspool, llm):
     assert "`unspool best` does" in unspool("run", "2+2?", "--profile", "reason").err
 
 
+def test_a_profile_that_is_meant_for_a_beam_has_its_answers_judged(unspool, llm):
+    how = ("best", "2+2?", "--verifier", "regex", "--answer-regex", "4")
+    for profile in ("translate", "summarise"):
+        ran = unspool(*how, "--profile", profile)
+        assert ran.exit_code == 0, ran.err
+        _, spec, params = llm.heard
+        assert spec.searched == Beam(width=4, n_best=4, length_norm="gnmt", alpha=0.6)
+        assert (params.temperature, params.top_p) == (1.0, 1.0)
+        assert "note:" not in ran.err
+    unspool(*how, "--profile", "translate", "-n", "2")
+    assert llm.heard[1].searched == Beam(width=4, n_best=2, length_norm="gnmt", alpha=0.6)
+    unspool(*how, "--profile", "translate", "--search", "sample")
+    assert llm.heard[1].searched is None
+    assert llm.heard[1].n == 16
+
+
+def test_a_tie_of_votes_says_which_results_and_why_one_was_chosen(unspool, llm):
+    llm.answers = ("It is 4", "5", "So: 4", "It must be 5", "6")
+    how = ("best", "2+2?", "-n", "5", "--verifier", "majority")
+    ran = unspool(*how)
+    assert ran.out == "5\n"
+    assert "\ntie: 5 and 4 have 2 votes each; 5 was chosen, which came first\n" in ran.err
+    told = json.loads(unspool(*how, "--json").out)
+    assert (told["tied_votes"], told["tied"]) == (["5", "4"], [])
+    llm.answers = ("It is 4", "4", "So: 4", "It must be 5", "6")
+    assert "tie:" not in unspool(*how).err
+    assert json.loads(unspool(*how, "--json").out)["tied_votes"] == []
+
+
+def test_answers_that_are_judged_alike_are_told(unspool, llm):
+    how = ("best", "2+2?", "-n", "4", "--verifier", "regex", "--answer-regex", "4", "--all")
+    ran = unspool(*how)
+    assert "\ntie: answers 3, 1 and 4 were judged alike; 3 was chosen, which came first\n" in ran.err
+    assert json.loads(unspool(*how, "--json").out)["tied"] == [2, 0, 3]
+    llm.answers = ("4", "5")
+    assert "tie:" not in unspool("best", "x", "-n", "2", *how[4:]).err
+
+
+def test_breaking_off_tells_the_seed(unspool, llm, monkeypatch):
+    def interrupted(messages, spec, params, *, watch):
+        llm.heard = params.seed
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(llm, "best_chat", interrupted)
+    how = ("best", "2+2?", "-n", "4", "--verifier", "majority")
+    ran = unspool(*how)
+    assert (ran.exit_code, ran.out) == (130, "")
+    assert ran.err == f"judged: 0 of 4 answers | end: interrupted | seed: {llm.heard}\n"
+    assert llm.heard is not None
+    assert unspool(*how, "--quiet").err == ""
+    assert unspool(*how, "--search", "beam").err == "judged: 0 of 4 answers | end: interrupted\n"
+    assert llm.heard is None, "nothing is drawn"
+
+
+def test_nobody_to_ask_and_no_sandbox_are_found_before_a_model_is_loaded(unspool, llm, tmp_path, monkeypatch):
+    ran = unspool("best", "--verifier", "person", stdin=b"2+2?")
+    assert (ran.exit_code, llm.heard) == (2, None)
+    assert "where the prompt came from; give the prompt as an argument" in ran.err
+    tests = tmp_path / "tests.py"
+    tests.write_text("assert f(1) == 2\n")
+
+    def no_sandbox(*_, **how):
+        if not how["allow_weak"]:
+            raise VerifierError("this system gives the sandbox no hold", code="no_sandbox")
+
+    monkeypatch.setattr("unspool.search.verifiers.sandbox.run.run", no_sandbox)
+    how = ("best", "x", "--verifier", "python-tests", "--tests", str(tests))
+    ran = unspool(*how)
+    assert (ran.exit_code, llm.heard) == (1, None)
+    assert ran.err == "error: this system gives the sandbox no hold\n"
+
+
 def test_every_verifier_that_a_profile_may_name_is_one():
     assert set(VERIFIERS) <= set(BUILT_IN)
 
@@ -149,6 +222,10 @@ def test_tests_come_from_a_file_and_the_prompt_begins_the_program_where_it_is_co
     assert llm.heard[1].verifier.continues_prompt is False
 
 
+JUDGE = ("--verifier", "llm-judge", "--url", "http://localhost/v1", "--with", "model=m")
+REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -167,6 +244,23 @@ def test_tests_come_from_a_file_and_the_prompt_begins_the_program_where_it_is_co
         (("--verifier", "no_module:f"), "no_module"),
         (("--verifier", "regex", "--answer-regex", "x", "--raw", "--system", "s"), "--system"),
         (("--verifier", "regex", "--answer-regex", "x", "--set", "logprobs=1"), "set by this command"),
+        (("--verifier", "person", "--with", "reads=zz"), "reads must be a file to read from, which only a"),
+        (("--verifier", "person", "--with", "shows=1"), "shows must be a file to write to"),
+        ((*JUDGE, "--with", "n_retries=-1"), "n_retries must be a whole number in [0, 100], got -1"),
+        ((*JUDGE, "--with", "max_tokens=0"), "max_tokens must be a whole number in [1, 1048576], got 0"),
+        ((*JUDGE, "--with", "accept_at=NaN"), "accept_at must be a number, or none"),
+        ((*JUDGE, "--with", "prompt=5"), "must be an object with settings of its own, got 5"),
+        ((*JUDGE, "--with", 'prompt={"system": 1}'), "prompt of verifier llm-judge:"),
+        ((*REWARD, "--with", "headers=zz"), "headers must be names with texts"),
+        ((*REWARD, "--with", 'headers={"a": 1}'), "headers must be names with texts"),
+        ((*REWARD, "--with", "score_field="), "score_field must be a text that is not empty"),
+        ((*REWARD, "--with", "n_retries=101"), "n_retries must be a whole number in [0, 100], got 101"),
+        (("--verifier", "citations", "--source", __file__, "--with", "min_words=-1"), "min_words must be"),
+        (
+            ("--verifier", "python-tests", "--with", "tests=assert 1", "--with", "limits=5"),
+            "limits of verifier",
+        ),
+        (("--verifier", "sum-logprob", "--with", "accept_at=NaN"), "accept_at must be a number"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_in_one_line(unspool, llm, arguments, said):

@@ -10,6 +10,7 @@ from typing import Final
 
 from unspool.errors import BadRequest, brief, named
 from unspool.search.verifiers.base import Alone, Verdict
+from unspool.search.verifiers.settings import check_texts, check_whole
 from unspool.types import Completion
 
 # A span in quotation marks of one kind, and a label in brackets behind it: "..." [2]
@@ -40,6 +41,8 @@ class Citations(Alone):
                 f"{named('sources')} must map labels to texts, got {brief(self.sources)}; give at least one",
                 code="bad_verifier",
             )
+        check_texts("sources", self.sources)
+        check_whole("min_words", self.min_words, 0, 1 << 20)
 
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         texts = {label: _plain(text) for label, text in self.sources.items()}

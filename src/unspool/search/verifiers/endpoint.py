@@ -13,6 +13,7 @@ from typing import Any, Final
 from unspool.errors import BadRequest, VerifierError, brief, named
 
 MAX_REPLY_BYTES: Final = 1 << 20
+MAX_RETRIES: Final = 100
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from unspool.errors import BadRequest, UnspoolError, VerifierError, brief
 from unspool.search.verifiers.base import Alone, Verdict, reaches
+from unspool.search.verifiers.settings import check_accept_at
 from unspool.types import Completion
 
 
@@ -28,6 +29,7 @@ class Function(Alone):
                 "the answer's text",
                 code="bad_verifier",
             )
+        check_accept_at(self.accept_at)
 
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         name = getattr(self.function, "__name__", type(self.function).__name__)

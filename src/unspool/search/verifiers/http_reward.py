@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unspool.search.verifiers.base import Alone, Verdict, reaches
-from unspool.search.verifiers.endpoint import check_timeout, check_url, number_at, post_json
+from unspool.search.verifiers.endpoint import MAX_RETRIES, check_timeout, check_url, number_at, post_json
+from unspool.search.verifiers.settings import check_accept_at, check_text, check_texts, check_whole
 from unspool.types import Completion
 
 
@@ -29,6 +30,10 @@ class HttpReward(Alone):
     def __post_init__(self) -> None:
         check_url(self.url)
         check_timeout(self.timeout_s)
+        check_text("score_field", self.score_field)
+        check_accept_at(self.accept_at)
+        check_whole("n_retries", self.n_retries, 0, MAX_RETRIES)
+        check_texts("headers", self.headers)
 
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         body = {"prompt": prompt, "completion": completion.text}

@@ -3,6 +3,7 @@ arXiv 2306.05685)."""
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import Final
 
 from unspool.errors import BadRequest, VerifierError, brief
 from unspool.search.verifiers.base import Alone, Verdict, reaches
-from unspool.search.verifiers.endpoint import check_timeout, check_url, post_json, value_at
+from unspool.search.verifiers.endpoint import MAX_RETRIES, check_timeout, check_url, post_json, value_at
+from unspool.search.verifiers.settings import check_accept_at, check_text, check_whole, refused
 from unspool.types import Completion
 
 
@@ -25,6 +27,13 @@ class JudgePrompt:
     highest: float
 
     def __post_init__(self) -> None:
+        for name in ("system", "user"):
+            if not isinstance(text := getattr(self, name), str):
+                raise refused(f"{name} of the judge's prompt", "a text", text)
+        for name in ("lowest", "highest"):
+            bound = getattr(self, name)
+            if isinstance(bound, bool) or not isinstance(bound, (int, float)) or not math.isfinite(bound):
+                raise refused(f"{name} of the judge's prompt", "a number", bound)
         if "{completion}" not in self.user:
             raise BadRequest("the judge's prompt needs {completion} in `user`", code="bad_verifier")
         try:
@@ -77,6 +86,12 @@ class LlmJudge(Alone):
     def __post_init__(self) -> None:
         check_url(self.base_url)
         check_timeout(self.timeout_s)
+        check_text("model", self.model)
+        if not isinstance(self.prompt, JudgePrompt):
+            raise refused("prompt", "a JudgePrompt, or its fields by name", self.prompt)
+        check_accept_at(self.accept_at)
+        check_whole("max_tokens", self.max_tokens, 1, 1 << 20)
+        check_whole("n_retries", self.n_retries, 0, MAX_RETRIES)
         if self.api_key_env and not self.api_key and not os.environ.get(self.api_key_env):
             raise BadRequest(
                 f"there is no environment variable {self.api_key_env}; set it to the endpoint's key",

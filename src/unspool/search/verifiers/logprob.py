@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from unspool.errors import BadRequest
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.verifiers.base import Alone, Verdict, reaches
+from unspool.search.verifiers.settings import check_accept_at
 from unspool.types import Completion
 
 
@@ -20,6 +21,9 @@ from unspool.types import Completion
 class _Logprob(Alone):
     accept_at: float | None = None  # accept an answer with at least this score
     final: bool = False  # among the survivors of the last stage, and not the model's own
+
+    def __post_init__(self) -> None:
+        check_accept_at(self.accept_at)
 
     @property
     def needs_logprobs(self) -> bool:
@@ -61,6 +65,7 @@ class NormalisedLogprob(_Logprob):
     alpha: float = 0.6
 
     def __post_init__(self) -> None:
+        check_accept_at(self.accept_at)
         LengthNorm(self.norm, self.alpha)  # refuses what is none
 
     def _length(self, n_tokens: int) -> float:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from unspool.search.verifiers.base import Ranking, Verdict, Verifier, Vote
 from unspool.search.verifiers.logprob import sum_logprob
+from unspool.search.verifiers.settings import refused
 from unspool.types import Completion
 
 
@@ -25,6 +26,10 @@ class Majority:
 
     answers: Verifier
     weighted: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.answers) or not hasattr(self.answers, "needs_logprobs"):
+            raise refused("answers", "a verifier, which finds what is voted for", self.answers)
 
     @property
     def needs_logprobs(self) -> bool:

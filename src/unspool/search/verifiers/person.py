@@ -8,6 +8,7 @@ from typing import Final, TextIO
 
 from unspool.errors import VerifierError
 from unspool.search.verifiers.base import Alone, Verdict
+from unspool.search.verifiers.settings import check_has
 from unspool.types import Completion
 
 _WORDS: Final = {"y": True, "yes": True, "n": False, "no": False}
@@ -23,6 +24,10 @@ class Person(Alone):
 
     reads: TextIO | None = None  # standard input when left out
     shows: TextIO | None = None  # standard error when left out
+
+    def __post_init__(self) -> None:
+        check_has("reads", self.reads, "readline", "a file to read from")
+        check_has("shows", self.shows, "write", "a file to write to")
 
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         shows = sys.stderr if self.shows is None else self.shows

@@ -102,6 +102,11 @@ def _read(name: str, maker: Any, setting: str, value: Any) -> Any:
             return part(**value)
         except TypeError as error:
             raise BadRequest(f"{setting} of verifier {name}: {error}", code="bad_verifier") from None
+    if len(kinds) == 1 and kinds[0] in _PARTS and type(value).__name__ != kinds[0]:
+        raise BadRequest(
+            f"{setting} of verifier {name} must be an object with settings of its own, got {brief(value)}",
+            code="bad_verifier",
+        )
     if not kinds or not all(kind in _KINDS for kind in kinds):
         return value
     if any(isinstance(value, _KINDS[kind]) and isinstance(value, bool) <= (kind == "bool") for kind in kinds):
