@@ -156,7 +156,7 @@ def profiles() -> str:
     """Every shipped profile."""
     from unspool.cli.param_words import shown
     from unspool.profiles.lookup import SHIPPED
-    from unspool.profiles.needs import KINDS, described
+    from unspool.profiles.needs import KINDS, described, listed
     from unspool.profiles.reader import read_profile
 
     rows = []
@@ -168,8 +168,9 @@ def profiles() -> str:
             + (
                 ""
                 if KINDS[need.kind].is_there
-                else f": `{KINDS[need.kind].command}`" + ("; elsewhere it samples" if need.otherwise else "")
-                if KINDS[need.kind].command
+                else f": {listed(KINDS[need.kind].commands)}"
+                + ("; elsewhere it samples" if need.otherwise else "")
+                if KINDS[need.kind].commands
                 else "; until then it samples"
                 if need.otherwise
                 else " (not yet)"

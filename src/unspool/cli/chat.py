@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unspool.cli.answer import NEEDS
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.model_options import ModelOptions
@@ -21,12 +22,11 @@ from unspool.errors import BadRequest, ContextOverflow, TemplateError, UnspoolEr
 if TYPE_CHECKING:
     from unspool.cli.chat_session import ChatSession
     from unspool.llm import LLM
-    from unspool.search.base import Search
 
 FENCE = '"""'
 
 
-@with_decoding_options(leave_out=REPORTS)
+@with_decoding_options(leave_out=REPORTS, has=NEEDS)
 @with_model_options
 def chat(
     *,
@@ -51,7 +51,7 @@ def chat(
         typer.Option(
             metavar="NAME[:SETTING=VALUE,...]",
             help="How an answer is looked for, as in `unspool run`; one answer, the best, goes on. "
-            "[default: sample]",
+            "[default: the profile's, else sample]",
         ),
     ] = None,
     must_contain: MustContain = None,
@@ -65,13 +65,14 @@ def chat(
     """
     from unspool.cli.chat_commands import handle
     from unspool.cli.chat_kept import KeptChat
+    from unspool.cli.chat_search import typed_search
     from unspool.cli.chat_session import ChatSession
     from unspool.cli.line_editor import terminal_lines
     from unspool.cli.load import can_chat
 
     system = None if system is None else checked(system, "--system")
-    looks, has_amateur = one_answer(search, must_contain or ()), model.amateur is not None
-    session = ChatSession(model.name, model.beside(decoding), system, looks, has_amateur)
+    looks, is_chosen = typed_search(search, must_contain or ()), search is not None or bool(must_contain)
+    session = ChatSession(model.name, model.beside(decoding), system, looks, is_chosen, model.amateur)
     _ = session.asked  # refuses what the search has no meaning for
     kept = None if session_file is None else KeptChat(session, session_file)
     if kept is not None and kept.is_there and load is not None:
@@ -87,8 +88,12 @@ def chat(
     if goes_on:
         # What was typed wins over the file: a whole profile over all of it.
         over = decoding if decoding.shown_profile else session.decoding.setting(**decoding.typed)
+        _refuse_half_a_contrast(load or (kept and kept.path), session, over)
         session.decoding = model.beside(over)
         session.system = session.system if system is None else system
+        if is_chosen or decoding.shown_profile:
+            session.chosen, session.is_chosen = looks, is_chosen
+        _ = session.asked
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)
     llm = model.load(quiet=quiet)
@@ -117,21 +122,16 @@ def chat(
         llm.close()
 
 
-def one_answer(search: str | None, must_contain: Sequence[str] = ()) -> Search | None:
-    """The search that --search names, or that phrases need; it must have one answer. Raises BadRequest."""
-    if search is None and not must_contain:
-        return None
-    from unspool.cli.answer import search_named
-
-    search = search or "constrained-beam"
-    found = search_named(search, None, must_contain)
-    if found is not None and found.n_answers != 1:
+def _refuse_half_a_contrast(path: object, session: ChatSession, over: Decoding) -> None:
+    """Raise BadRequest for a conversation that was contrasted, where there is no second model now. No file
+    has one loaded: its writer may be a stranger."""
+    if session.amateur is None and over.params.contrast_beta > 0 and session.origin is not None:
+        options, beta = session.origin.options(is_contrasted=True), over.params.contrast_beta
         raise BadRequest(
-            f"--search {search} has {found.n_answers} answers and a chat goes on with one; "
-            "`unspool run` writes several, and a search with one can be asked for here",
-            code="bad_search",
+            f"{path} was contrasted (contrast_beta={beta:g}), which needs the second model again: give "
+            f"{options}, or --contrast-beta 0 to go on without",
+            code="no_amateur",
         )
-    return found
 
 
 def talk(

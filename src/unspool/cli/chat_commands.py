@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from unspool.cli import chat_file
+from unspool.cli.chat_search import spelled
 from unspool.cli.chat_session import ChatSession, expand_path
 from unspool.cli.figures import figures_line
 from unspool.cli.param_words import shown
@@ -68,6 +69,8 @@ def _profile(session: ChatSession, argument: str) -> Outcome:
         session.use_profile(argument)
     decoding = session.decoding
     lines = [f"profile {decoding.profile_label}: {decoding.profile.description}"]
+    if session.search is not None:
+        lines.append(f"search: {spelled(session.search)}")
     if decoding.typed:
         over = ", ".join(f"{name} = {shown(value)}" for name, value in decoding.typed.items())
         lines.append(f"set over it: {over} (/set NAME default takes one back)")
@@ -92,11 +95,11 @@ def _save(session: ChatSession, argument: str) -> Outcome:
 
 def _load(session: ChatSession, argument: str) -> Outcome:
     path = expand_path(argument)
-    other = chat_file.load(session, path)
+    others = chat_file.load(session, path).others(session)
     text = f"loaded {_turns(len(session.turns))} from {path}, with the system message and parameters"
-    if other is not None:
-        text += f"\nit was written with {other}; {session.model} goes on"
-    return Outcome(text)
+    if session.search is not None:
+        text += f"\nsearch: {spelled(session.search)}"
+    return Outcome(f"{text}\n{others}" if others else text)
 
 
 def _clear(session: ChatSession, _argument: str) -> Outcome:

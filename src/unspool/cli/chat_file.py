@@ -1,9 +1,12 @@
 """Conversations on disk: one JSON object with a version, written whole or not at all.
 
-    {"format": "unspool-chat", "version": 1, "model": NAME, "system": TEXT or null,
-     "params": {...}, "messages": [{"role": "user" or "assistant", "content": TEXT}, ...]}
+    {"format": "unspool-chat", "version": 2, "model": NAME, "amateur": NAME or null, "system": TEXT or null,
+     "params": {...}, "search": {"name": NAME, SETTING: VALUE, ...},
+     "messages": [{"role": "user" or "assistant", "content": TEXT}, ...]}
 
-Roles alternate, beginning with the user; the last message may wait for its answer.
+Roles alternate, beginning with the user; the last message may wait for its answer. Both names are as they
+were typed: they say what to give again, and no file has a model loaded. Version 1 had no amateur and no
+search.
 """
 
 from __future__ import annotations
@@ -13,17 +16,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unspool.cli.chat_session import ChatSession, Turn
+from unspool.cli.chat_search import read, written
+from unspool.cli.chat_session import ChatSession, Turn, Written
 from unspool.errors import BadRequest, UnspoolError, brief, reason
 from unspool.whole_file import whole_file
 
 FORMAT = "unspool-chat"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 64 << 20
+_NEW = frozenset({"amateur", "search"})  # in version 2
+_NAMES = _NEW | {"format", "version", "model", "system", "params", "messages"}
 
 
 def content_of(session: ChatSession) -> dict[str, Any]:
     """The conversation as such an object."""
+    # Another profile than the usual one is not in the file, nor then what it is silent about in a search.
+    params = session.params if session.decoding.is_default else session.asked_params
     messages = []
     for turn in session.turns:
         messages.append({"role": "user", "content": turn.user})
@@ -33,10 +41,18 @@ def content_of(session: ChatSession) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "model": session.model,
+        "amateur": _amateur_of(session),
         "system": session.system,
-        "params": session.params.to_dict(),
+        "params": params.to_dict(),
+        "search": written(session.search),
         "messages": messages,
     }
+
+
+def _amateur_of(session: ChatSession) -> str | None:
+    if not session.params.contrast_beta:
+        return None
+    return session.amateur or (None if session.origin is None else session.origin.amateur)
 
 
 def save(session: ChatSession, path: Path) -> None:
@@ -51,19 +67,25 @@ def save(session: ChatSession, path: Path) -> None:
         ) from error
 
 
-def load(session: ChatSession, path: Path) -> str | None:
-    """Take over the conversation of a file. All or nothing; returns the model's name if it is another."""
+def load(session: ChatSession, path: Path) -> Written:
+    """Take over the conversation of a file. All or nothing; returns what it was written with."""
     return take_over(session, _read(path), path)
 
 
-def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> str | None:
+def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> Written:
     """What `load` does, for an object that was read from the file by other means."""
     from unspool.params import DecodingParams
 
     if content.get("format") != FORMAT:
         raise _bad(path, "format", content.get("format"), f"must be {FORMAT!r}: not a saved chat")
-    if content.get("version") != VERSION:
-        raise _bad(path, "version", content.get("version"), f"must be {VERSION}; another unspool wrote it")
+    version = content.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise _bad(path, "version", version, f"must be at most {VERSION}; another unspool wrote it")
+    if unknown := sorted(content.keys() - (_NAMES if version > 1 else _NAMES - _NEW)):
+        raise _bad(path, unknown[0], content[unknown[0]], "has no place in a saved chat; take it out")
+    amateur = content.get("amateur")
+    if amateur is not None and not isinstance(amateur, str):
+        raise _bad(path, "amateur", amateur, "must be a text or null")
     system, model, params = content.get("system"), content.get("model"), content.get("params")
     if system is not None and not isinstance(system, str):
         raise _bad(path, "system", system, "must be a text or null")
@@ -76,8 +98,15 @@ def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> s
     except BadRequest as error:
         raise BadRequest(f"{path}: params: {error}", code="chat_file") from error
     turns = _turns(path, content.get("messages"))
+    if version > 1:
+        try:
+            search = read(content.get("search"))
+        except BadRequest as error:
+            raise BadRequest(f"{path}: search: {error}", code="chat_file") from error
+        session.chosen, session.is_chosen = search, True
     session.system, session.decoding, session.turns = system, session.decoding.with_params(checked), turns
-    return model if model != session.model else None
+    session.origin = Written(model, amateur)
+    return session.origin
 
 
 def _read(path: Path) -> dict[str, Any]:

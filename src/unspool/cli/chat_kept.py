@@ -55,10 +55,12 @@ class KeptChat:
                 "LLM.load_session loads it",
                 code="no_conversation",
             )
-        chat_file.take_over(self._session, content, self.path)
-        self._written = self._ended = content
+        origin = chat_file.take_over(self._session, content, self.path)
+        self._written = self._ended = chat_file.content_of(self._session)
         n_turns = len(self._session.turns)
-        return f"going on with {n_turns} turn{'' if n_turns == 1 else 's'} from {self.path}"
+        others = origin.others(self._session)
+        told = f"going on with {n_turns} turn{'' if n_turns == 1 else 's'} from {self.path}"
+        return f"{told}\n{others}" if others else told
 
     def restore(self, llm: LLM) -> str:
         """Have the model know what it had read. SessionFileError for another model's; what to tell.
@@ -70,11 +72,12 @@ class KeptChat:
         try:
             n_tokens = len(llm.load_session(self.path).token_ids)
         except SessionFileError as error:
-            if error.code == "session_mismatch":
+            if error.code == "session_mismatch" and (origin := self._session.origin) is not None:
+                options = origin.options(is_contrasted=origin.amateur is not None)
                 raise SessionFileError(
                     error.path,
                     error.field,
-                    f"{error.problem} (--model {self._written.get('model')})",
+                    f"{error.problem} ({options})",
                     code=error.code,
                 ) from None
             if error.code != "session_stale":

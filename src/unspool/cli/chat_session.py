@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unspool.cli.chat_search import meant_by
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
 from unspool.cli.interrupts import until_interrupted
 from unspool.cli.typed import read_value
@@ -33,6 +34,28 @@ class Turn:
     assistant: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a conversation was written with: names, as they were typed. The amateur's may not be known."""
+
+    model: str
+    amateur: str | None
+
+    def options(self, *, is_contrasted: bool) -> str:
+        """What to type to have the same again."""
+        return f"--model {self.model}" + (f" --amateur {self.amateur or 'MODEL'}" if is_contrasted else "")
+
+    def others(self, session: ChatSession) -> str:
+        """What the conversation does not go on with; empty where that is nothing."""
+        parts = []
+        if self.model != session.model:
+            parts.append(f"it was written with {self.model}; {session.model} goes on")
+        if self.amateur not in (None, session.amateur) and session.params.contrast_beta:
+            what = "no second model is here" if session.amateur is None else f"{session.amateur} goes on"
+            parts.append(f"it was contrasted with {self.amateur}; {what}")
+        return "\n".join(parts)
+
+
 @dataclass(slots=True)
 class ChatSession:
     """The state of a chat. Commands live in `chat_commands`, files in `chat_file`, the terminal in `chat`."""
@@ -40,8 +63,10 @@ class ChatSession:
     model: str
     decoding: Decoding
     system: str | None = None
-    search: Search | None = None  # how an answer is looked for; None samples it
-    has_amateur: bool = False  # whether there is a second model to contrast with
+    chosen: Search | None = None  # how somebody said that answers are looked for; None samples them
+    is_chosen: bool = False  # whether somebody said so; the profile does otherwise
+    amateur: str | None = None  # the second model to contrast with, where there is one
+    origin: Written | None = None  # what the conversation of a file was written with
     turns: list[Turn] = field(default_factory=list)
     last: Event | None = None  # the final event of the last complete answer
     n_answers: int = 0
@@ -56,12 +81,32 @@ class ChatSession:
     def asked(self) -> dict[str, Any]:
         """Parameters and search, as a request has them; drawing is silent where the search draws nothing.
         Raises BadRequest for what a profile or a file brought and cannot be asked for here."""
-        self._refuse_contrast(self.params)
-        if self.search is None:
-            return {"params": self.params}
-        decoding = self.decoding if self.search.draws else self.decoding.drawing_nothing()
-        self.search.check(decoding.params)
-        return {"params": decoding.params, "search": self.search}
+        self._check(self.decoding)
+        search = self.search
+        return {"params": self.asked_params} | ({} if search is None else {"search": search})
+
+    @property
+    def search(self) -> Search | None:
+        """How answers are looked for; None samples them."""
+        return self._search(self.decoding)
+
+    @property
+    def asked_params(self) -> DecodingParams:
+        """The parameters without what is about draws where the search draws nothing."""
+        return self._params(self.decoding)
+
+    def _search(self, decoding: Decoding) -> Search | None:
+        return self.chosen if self.is_chosen else meant_by(decoding)
+
+    def _params(self, decoding: Decoding) -> DecodingParams:
+        search = self._search(decoding)
+        return (decoding if search is None or search.draws else decoding.drawing_nothing()).params
+
+    def _check(self, decoding: Decoding) -> None:
+        """Raise BadRequest for what cannot be asked for here."""
+        self._refuse_contrast(decoding.params)
+        if (search := self._search(decoding)) is not None:
+            search.check(self._params(decoding))
 
     def say(self, text: str) -> None:
         """The user's next message; it takes the place of one that was refused."""
@@ -142,20 +187,21 @@ class ChatSession:
         else:
             changed = self.decoding.setting(**{name: read_value(name, value)})
         refuse_reports(changed.params, REPORTS, "`unspool explain` and `unspool run --json` print it")
-        self._refuse_contrast(changed.params)
+        self._check(changed)
         self.decoding = changed
 
     def use_profile(self, name: str) -> None:
         """Go on under another profile; what was typed stays over it. Raises BadRequest."""
         changed = self.decoding.under(name)
-        self._refuse_contrast(changed.params)
+        self._check(changed)
         self.decoding = changed
 
     def _refuse_contrast(self, params: DecodingParams) -> None:
-        if params.contrast_beta > 0 and not self.has_amateur:
+        if params.contrast_beta > 0 and self.amateur is None:
+            amateur = (self.origin and self.origin.amateur) or "MODEL"
             raise BadRequest(
                 f"contrast_beta={params.contrast_beta:g} needs a second model, and this chat has none; begin "
-                "it with --amateur MODEL, or /set contrast_beta 0",
+                f"it with --amateur {amateur}, or /set contrast_beta 0",
                 code="no_amateur",
             )
 

@@ -54,7 +54,7 @@ def show(
     """What a profile sets, the reason for each value, and the parameters it comes to."""
     from unspool.profiles import load_profile
     from unspool.profiles.effective import params_of
-    from unspool.profiles.needs import KINDS, described
+    from unspool.profiles.needs import KINDS, described, listed
 
     profile = load_profile(name)
     params = params_of(profile)
@@ -74,9 +74,10 @@ def show(
     missing = [need for need in profile.needs if not KINDS[need.kind].is_there]
     for need in missing:
         then = "it samples instead" if need.otherwise else "so decoding with this profile is refused"
-        if command := KINDS[need.kind].command:
+        if commands := KINDS[need.kind].commands:
+            does = "does" if len(commands) == 1 else "do"
             print(
-                f"\n{described(need)}: `{command} --profile {name}` does it"
+                f"\n{described(need)}: {listed(commands, f' --profile {name}')} {does} it"
                 + ("; elsewhere it samples instead" if need.otherwise else "")
             )
         else:

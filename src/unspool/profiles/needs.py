@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ class NeedKind:
     label: str
     settings: Mapping[str, Range | tuple[str, ...]]
     is_there: bool  # whether every request can have it
-    command: str = ""  # else what does it
+    commands: tuple[str, ...] = ()  # else those of `unspool` that do it
 
 
 # Those that need nothing but answers; the others want tests, a schema, an endpoint beside a profile.
@@ -39,7 +39,7 @@ KINDS: Final[Mapping[str, NeedKind]] = {
             "length_alpha": Range(False, 0, 10, "0.6 is usual"),
         },
         is_there=False,
-        command="unspool run",
+        commands=("run", "explain", "best", "chat"),
     ),
     "best_of": NeedKind(
         "best of n",
@@ -48,7 +48,7 @@ KINDS: Final[Mapping[str, NeedKind]] = {
             "verifier": VERIFIERS,
         },
         is_there=False,
-        command="unspool best",
+        commands=("best",),
     ),
     "schema": NeedKind("a JSON schema to decode by", {}, is_there=False),
     "tools": NeedKind("a grammar made of tool schemas", {}, is_there=False),
@@ -77,15 +77,23 @@ def replaced(profile: Profile, has: Collection[str] = ()) -> tuple[Need, ...]:
 
 def nowhere(profile: Profile) -> tuple[Need, ...]:
     """What the profile cannot do without and no command does."""
-    return unmet(profile, [name for name, kind in KINDS.items() if kind.command])
+    return unmet(profile, [name for name, kind in KINDS.items() if kind.commands])
 
 
 def where(needs: Iterable[Need]) -> str:
     """Who does what a request cannot have, as the end of a sentence about it."""
-    commands = {KINDS[need.kind].command for need in needs}
-    if "" in commands:
+    able = [KINDS[need.kind].commands for need in needs]
+    all_able = [command for command in able[0] if all(command in each for each in able)]
+    if not all_able:
         return "which unspool does not have yet"
-    return f"which {' and '.join(f'`{command}`' for command in sorted(commands))} does"
+    return f"which {listed(all_able)} {'does' if len(all_able) == 1 else 'do'}"
+
+
+def listed(commands: Sequence[str], more: str = "") -> str:
+    """Commands as a sentence names them; `more` stands behind the first."""
+    first, *others = commands
+    names = [f"`unspool {first}{more}`", *(f"`{command}`" for command in others)]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _missing(profile: Profile, has: Collection[str]) -> list[Need]:

@@ -97,6 +97,37 @@ def described(search: Search) -> dict[str, Any]:
     return {"name": name, **{field: getattr(search, field) for field in fields}}
 
 
+def written_out(search: Search) -> str:
+    """NAME, or NAME:SETTING=VALUE,... with the settings that are not at their defaults, but for phrases."""
+    told = described(search)
+    defaults = {field.name: field.default for field in dataclasses.fields(cast(Any, search))}
+    settings = [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in told.items()
+        if name not in ("name", *_NOT_TYPED) and value != defaults[name]
+    ]
+    return ":".join([str(told["name"]), *([",".join(settings)] if settings else [])])
+
+
+def search_from(told: Any) -> Search:
+    """The search that `described` tells of. Raises BadRequest for what tells of none."""
+    name = told.get("name") if isinstance(told, Mapping) else None
+    if not isinstance(name, str) or name not in SEARCHES:
+        raise BadRequest(
+            f"a search must have a name, one of {', '.join(SEARCHES)}, and settings; got {brief(told)}",
+            code="bad_search",
+        )
+    kind, _ = SEARCHES[name]
+    settings = {setting: value for setting, value in told.items() if setting != "name"}
+    known = {field.name for field in dataclasses.fields(kind)} - {"compiled"}
+    if unknown := sorted(settings.keys() - known):
+        raise BadRequest(f"search {name} has no setting {brief(unknown[0])}", code="bad_search")
+    if kind is ConstrainedBeam and "phrases" not in settings:
+        raise BadRequest(f"search {name} needs phrases, and there are none", code="bad_search")
+    search: Search = kind(**settings)
+    return search
+
+
 def _default_width(kind: Any) -> int:
     return next(int(str(field.default)) for field in dataclasses.fields(kind) if field.name == "width")
 

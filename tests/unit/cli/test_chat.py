@@ -220,6 +220,38 @@ def test_an_answer_may_be_looked_for_with_a_beam(unspool, fake_llm) -> None:
     assert (params.temperature, params.top_p) == (1.0, 1.0), "nothing is drawn"
 
 
+@pytest.mark.parametrize("profile", ["translate", "summarise"])
+def test_a_profile_that_is_meant_for_a_beam_has_its_answers_looked_for_so(unspool, fake_llm, profile) -> None:
+    ran = unspool("chat", "--profile", profile, "--quiet", stdin=b"hello\n/profile chat\nmore\n")
+    assert ran.exit_code == 0, ran.err
+    assert fake_llm.searches == [Beam(width=4, length_norm="gnmt", alpha=0.6), None]
+    params = [params for _, params in fake_llm.chats]
+    assert [each.temperature for each in params] == [1.0, 0.8]
+    ran = unspool("chat", "--profile", profile, "--search", "sample", "--quiet", stdin=b"hello\n")
+    assert fake_llm.searches[-1] is None
+
+
+def test_a_search_goes_on_with_the_conversation_unless_another_is_typed(unspool, fake_llm, tmp_path) -> None:
+    for options in (["--session", str(tmp_path / "a")], ["--load", str(tmp_path / "b")]):
+        lines = f"hello\n/save {tmp_path / 'b'}\n".encode()
+        begin = options if options[0] == "--session" else []
+        unspool("chat", *begin, "--search", "beam:width=3", "--quiet", stdin=lines)
+        for more, search, temperature in (
+            ([], Beam(width=3), 1.0),
+            (["--search", "beam:width=5"], Beam(width=5), 1.0),
+            (["--search", "sample"], None, 0.8),
+            (["--profile", "creative"], None, 1.0),
+        ):
+            ran = unspool("chat", "--load", str(tmp_path / "b"), *more, "--quiet", stdin=b"more\n")
+            assert ran.exit_code == 0, ran.err
+            assert fake_llm.searches[-1] == search
+            assert fake_llm.chats[-1][1].temperature == temperature
+        fake_llm.asked = {}
+        ran = unspool("chat", *options, "--top-k", "3", "--quiet", stdin=b"more\n")
+        assert (ran.exit_code, fake_llm.asked) == (2, {}), "refused before a model is loaded"
+        assert "top_k=3 has no meaning in a beam search" in ran.err
+
+
 def test_an_answer_may_have_to_contain_a_phrase(unspool, fake_llm) -> None:
     ran = unspool("chat", "--must-contain", "sea", "--quiet", stdin=b"hello\n")
     assert ran.exit_code == 0, ran.err

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from unspool import Beam, BeamSample, ConstrainedBeam, DiverseBeam, StochasticBeam
 from unspool.cli import chat_file
 from unspool.cli.chat_commands import COMMANDS, handle
-from unspool.cli.chat_session import ChatSession, Turn
+from unspool.cli.chat_session import ChatSession, Turn, Written
 from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, UnspoolError
 
@@ -273,11 +274,61 @@ def test_what_is_saved_is_loaded_again(session, fake_llm, tmp_path: Path) -> Non
     assert (other.turns, other.system, other.params) == (session.turns, session.system, session.params)
 
 
+@pytest.mark.parametrize(
+    "search",
+    [
+        Beam(width=3, alpha=0.6),
+        BeamSample(width=2),
+        DiverseBeam(width=4, groups=2),
+        StochasticBeam(k=1),
+        ConstrainedBeam(phrases=["sea", ["a", "b"], [3, 4]], width=9),
+        None,
+    ],
+)
+def test_the_search_is_saved_and_loaded_again(session, tmp_path: Path, search) -> None:
+    session.chosen, session.is_chosen = search, True
+    chat_file.save(session, tmp_path / "c")
+    other = ChatSession("some-model", Decoding.of())
+    text = handle(other, f"/load {tmp_path / 'c'}").text
+    assert (other.search, other.is_chosen) == (search, True)
+    assert ("\nsearch: " in text) == (search is not None)
+    if search == Beam(width=3, alpha=0.6):
+        assert text.endswith("\nsearch: beam:width=3,alpha=0.6")
+
+
+def test_a_search_under_another_profile_goes_on_without_it(session, tmp_path: Path) -> None:
+    session.decoding = Decoding.of("summarise", has=("beam",))
+    assert session.search == Beam(width=4, length_norm="gnmt", alpha=0.6)
+    chat_file.save(session, tmp_path / "c")
+    other = ChatSession("some-model", Decoding.of())
+    handle(other, f"/load {tmp_path / 'c'}")
+    assert other.asked == session.asked
+
+
+def test_a_profile_brings_its_search_and_what_it_has_no_meaning_for_is_refused(session) -> None:
+    session.decoding = Decoding.of(has=("beam",))
+    text = handle(session, "/profile translate").text
+    assert "\nsearch: beam:length_norm=gnmt,alpha=0.6\n" in f"{text}\n"
+    with pytest.raises(BadRequest, match="top_k=3 has no meaning in a beam search"):
+        handle(session, "/set top_k 3")
+    assert "search:" not in handle(session, "/profile chat").text
+    handle(session, "/set top_k 3")
+    session.chosen, session.is_chosen = None, True
+    assert "search:" not in handle(session, "/profile translate").text, "somebody said to sample"
+
+
+def test_a_file_of_the_first_version_is_read_and_changes_no_search(session, tmp_path: Path) -> None:
+    (tmp_path / "c").write_bytes(saved())
+    session.chosen, session.is_chosen = Beam(), True
+    assert chat_file.load(session, tmp_path / "c") == Written("m", None)
+    assert (session.search, session.turns) == (Beam(), [Turn("a", "b")])
+
+
 def test_a_message_that_waits_is_saved_too(session, tmp_path: Path) -> None:
     handle(session, "Hi")
     chat_file.save(session, tmp_path / "c")
     other = ChatSession("another-model", Decoding.of("factual"))
-    assert chat_file.load(other, tmp_path / "c") == "some-model"
+    assert chat_file.load(other, tmp_path / "c") == Written("some-model", None)
     assert other.turns == [Turn("Hi", None)]
     assert "another-model goes on" in handle(other, f"/load {tmp_path / 'c'}").text
 
@@ -313,7 +364,21 @@ def saved(**changes: object) -> bytes:
         (b"[" * 100_000, "is not JSON"),
         (b"[]", "is not a saved chat"),
         (saved(format="other"), "not a saved chat"),
-        (saved(version=2), "version is 2 and must be 1"),
+        (saved(version=3), "version is 3 and must be at most 2"),
+        (saved(version=True), "version is True and must be at most 2"),
+        (saved(comment="x"), "comment is 'x' and has no place in a saved chat"),
+        (saved(search={"name": "beam"}), "search is .* and has no place in a saved chat"),
+        (saved(version=2), "search: a search must have a name, one of .*; got None"),
+        (saved(version=2, search={"name": "bean"}), "search: a search must have a name"),
+        (saved(version=2, search={"name": "sample", "width": 2}), "search: a search must have a name"),
+        (saved(version=2, search={"name": "beam", "depth": 2}), "search: search beam has no setting 'depth'"),
+        (saved(version=2, search={"name": "beam", "width": 0}), "search: width must be"),
+        (saved(version=2, search={"name": "beam", "n_best": 2}), "search: the search has 2 answers"),
+        (
+            saved(version=2, search={"name": "constrained-beam"}),
+            "search: search constrained-beam needs phrases",
+        ),
+        (saved(version=2, search={"name": "sample"}, amateur=5), "amateur is 5 and must be a text or null"),
         (saved(system=5), "system is 5"),
         (saved(model=None), "model is None"),
         (saved(params=[]), "params is"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -134,9 +135,14 @@ def test_a_conversation_that_was_contrasted_goes_on_as_it_was(unspool, fake_llm,
     saved = str(tmp_path / "chat.json")
     lines = f"Hi\n/save {saved}\n".encode()
     assert unspool("chat", "--amateur", "small", "--contrast", "beta=2", stdin=lines).exit_code == 0
-    ran = unspool("chat", "--load", saved, stdin=b"More\n")
+    ran = unspool("chat", "--load", saved, "--model", "other", stdin=b"More\n")
     assert ran.exit_code == 2
-    assert "contrast_beta=2 is a contrast, which needs a second model; add --amateur" in ran.err
+    assert ran.err.splitlines()[-1] == (
+        f"error: {saved} was contrasted (contrast_beta=2), which needs the second model again: give "
+        "--model smollm2-135m --amateur small, or --contrast-beta 0 to go on without"
+    )
+    ran = unspool("chat", "--load", saved, "--amateur", "another", stdin=b"More\n")
+    assert "it was contrasted with small; another goes on" in ran.err
     for options, beta in (([], 2), (["--contrast", "beta=3"], 3)):
         ran = unspool("chat", "--load", saved, "--amateur", "small", *options, stdin=b"More\n")
         assert ran.exit_code == 0, ran.err
@@ -145,3 +151,31 @@ def test_a_conversation_that_was_contrasted_goes_on_as_it_was(unspool, fake_llm,
     assert fake_llm.chats[-1][1].contrast_beta == 0
     ran = unspool("chat", "--load", saved, stdin=f"/load {saved}\nMore\n".encode())
     assert ran.exit_code == 2
+    ran = unspool("chat", stdin=f"/load {saved}\nMore\n".encode())
+    assert ran.exit_code == 2
+    assert "it was contrasted with small; no second model is here" in ran.err
+    assert "begin it with --amateur small, or /set contrast_beta 0" in ran.err
+
+
+def test_a_session_that_was_contrasted_names_what_to_give_again(unspool, fake_llm, tmp_path):
+    path = str(tmp_path / "a.session")
+    how = ("--model", "big", "--amateur", "small")
+    assert unspool("chat", "--session", path, *how, stdin=b"Hi\n").exit_code == 0
+    ran = unspool("chat", "--session", path, stdin=b"More\n")
+    assert ran.exit_code == 2
+    assert "it was written with big; smollm2-135m goes on\n" in ran.err
+    assert "give --model big --amateur small, or --contrast-beta 0 to go on without" in ran.err
+    fake_llm.identity = dataclasses.replace(fake_llm.identity, model="other", model_sha256="z")
+    ran = unspool("chat", "--session", path, "--amateur", "small", stdin=b"More\n")
+    assert ran.err.splitlines()[-1].endswith("(--model big --amateur small)")
+    ran = unspool("chat", "--session", path, *how, "--contrast-beta", "0", stdin=b"More\n")
+    assert ran.exit_code == 2, "an amateur has no part in it then"
+
+
+def test_a_contrasted_chat_of_the_first_version_says_what_is_missing(unspool, fake_llm, tmp_path):
+    path = tmp_path / "chat.json"
+    content = {"format": "unspool-chat", "version": 1, "model": "big", "system": None, "messages": []}
+    path.write_text(json.dumps(content | {"params": {"contrast_beta": 2}}))
+    ran = unspool("chat", "--load", str(path), stdin=b"More\n")
+    assert ran.exit_code == 2
+    assert "give --model big --amateur MODEL, or --contrast-beta 0" in ran.err

@@ -52,7 +52,10 @@ def test_a_profile_of_ones_own_is_shown_with_its_file(unspool, mine: Path) -> No
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("summarise", "`unspool run --profile summarise` does it; elsewhere it samples instead\n"),
+        (
+            "summarise",
+            "`unspool run --profile summarise`, `explain`, `best` and `chat` do it; elsewhere it samples",
+        ),
         ("reason", "best of n (n 8, verifier majority): `unspool best --profile reason` does it\n"),
         ("translate", "\nDecodingParams()\n"),
     ],

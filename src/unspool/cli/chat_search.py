@@ -1,0 +1,63 @@
+"""How a chat looks for its answers: as somebody said, or as its profile is meant to. One answer goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from unspool.cli.answer import beam_of, search_named
+from unspool.errors import BadRequest
+
+if TYPE_CHECKING:
+    from unspool.cli.decoding import Decoding
+    from unspool.search.base import Search
+
+SAMPLE = "sample"
+
+
+def typed_search(search: str | None, must_contain: Sequence[str] = ()) -> Search | None:
+    """The search that --search names, or that phrases need. Raises BadRequest."""
+    if search is None and not must_contain:
+        return None
+    found = search_named(search or "constrained-beam", None, must_contain)
+    return _with_one_answer(found, f"--search {search}")
+
+
+def meant_by(decoding: Decoding) -> Search | None:
+    """The search that the profile is meant for."""
+    return search_named(beam_of(decoding), None) if "beam" in decoding.has else None
+
+
+def written(search: Search | None) -> dict[str, Any]:
+    """A search as a file has it; None samples."""
+    if search is None:
+        return {"name": SAMPLE}
+    from unspool.search.named import described
+
+    return described(search)
+
+
+def read(told: Any) -> Search | None:
+    """The search that a file tells of. Raises BadRequest."""
+    if told == {"name": SAMPLE}:
+        return None
+    from unspool.search.named import search_from
+
+    return _with_one_answer(search_from(told), "the search")
+
+
+def _with_one_answer(search: Search | None, what: str) -> Search | None:
+    if search is not None and search.n_answers != 1:
+        raise BadRequest(
+            f"{what} has {search.n_answers} answers and a chat goes on with one; "
+            "`unspool run` writes several, and a search with one can be asked for here",
+            code="bad_search",
+        )
+    return search
+
+
+def spelled(search: Search) -> str:
+    """A search as --search takes it: its name, and the settings that are not the usual ones."""
+    from unspool.search.named import written_out
+
+    return written_out(search)
