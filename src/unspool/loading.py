@@ -18,7 +18,7 @@ from unspool.engine.admission import check_context
 from unspool.engine.journal import tell
 from unspool.errors import BadRequest, CapacityError, in_python, named
 from unspool.kv.layout import KvLayout, pages_for
-from unspool.models.loader import LoadedModel
+from unspool.models.loader import Found, LoadedModel
 from unspool.models.weights.quantized_source import check_weights
 from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.sizes import read_size, shown
@@ -47,7 +47,7 @@ class Loaded:
 
 
 def load(
-    model: str | Path,
+    model: str | Path | Found,
     *,
     threads: int | None = None,
     context_length: int | None = None,
@@ -55,7 +55,7 @@ def load(
     kv_memory: int | float | str | None = None,
     page_size: int = DEFAULT_PAGE_SIZE,
     runner: str = "native",
-    amateur: str | Path | None = None,
+    amateur: str | Path | Found | None = None,
     weights: str | None = None,
 ) -> Loaded:
     """For the arguments see `Door`; everything or nothing is loaded."""
@@ -112,19 +112,23 @@ def check_settings(
         )
 
 
-def open_model(model: str | Path, weights: str | None = None, threads: int | None = None) -> LoadedModel:
+def open_model(
+    model: str | Path | Found, weights: str | None = None, threads: int | None = None
+) -> LoadedModel:
     """The model of a catalogue name (pulled when missing), file, folder or hub name.
 
     With `weights` its float matrices are quantized, by so many threads.
 
     A Path is a path, even where a model of that name is in the catalogue.
     """
+    if isinstance(model, Found):
+        return LoadedModel(model.path, weights, threads, name=model.name)
     if not isinstance(model, (str, Path)):
         raise BadRequest(f"{named('model')} must be a name or a path, got {model!r}", code="bad_model")
     from unspool.models import catalogue
 
     spec = os.path.join(os.curdir, model) if isinstance(model, Path) else model
-    return LoadedModel(catalogue.resolve(spec), weights, threads)
+    return LoadedModel(catalogue.resolve(spec), weights, threads, name=str(model))
 
 
 def room_for(
@@ -196,7 +200,7 @@ def check_same_tokens(loaded: LoadedModel, amateur: LoadedModel) -> None:
         if all(own.token_text(i) == its.token_text(i) for i in silent):
             return
     raise BadRequest(
-        f"the amateur {amateur.path} has other tokens than {loaded.path}, so what they say of a token cannot "
+        f"the amateur {amateur.name} has other tokens than {loaded.name}, so what they say of a token cannot "
         "be compared; give a smaller model of the same family",
         code="bad_amateur",
     )
@@ -224,7 +228,7 @@ def make_runner(
     except MemoryError:
         gigabytes = _layout(loaded, page_size).page_bytes * n_pages / 1e9
         raise CapacityError(
-            f"memory ran out while loading {loaded.path}: the KV cache of {kv_tokens} tokens takes "
+            f"memory ran out while loading {loaded.name}: the KV cache of {kv_tokens} tokens takes "
             f"{gigabytes:.1f} GB beside the weights; give a smaller "
             f"{named('context_length')} or {named('kv_tokens')}",
             code="out_of_memory",

@@ -35,19 +35,20 @@ def load_llm(
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
     from unspool import loading
+    from unspool.background import Background
+    from unspool.models.loader import Found
 
     size = {"kv_tokens": None, "kv_memory": None, **kv}
     loading.check_settings(  # before anything is fetched
         runner, threads, context, page_size=DEFAULT_PAGE_SIZE, weights=weights, **size
     )
-    path = found_model(model, quiet=quiet)
-    beside = None if amateur is None else found_model(amateur, quiet=quiet)
-    from unspool.background import Background
+    found = Found(model, found_model(model, quiet=quiet))
+    beside = None if amateur is None else Found(amateur, found_model(amateur, quiet=quiet))
 
     # Packing weights needs little of the interpreter, and the engine's modules need nothing of the weights.
     loaded = Background(
         lambda: loading.load(
-            path,
+            found,
             threads=threads,
             context_length=context,
             runner=runner,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,23 +18,39 @@ if TYPE_CHECKING:
     from unspool.models.tokenizer import Tokenizer
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model that is on this machine: what it was asked for by, and where it is."""
+
+    name: str  # for messages
+    path: Path
+
+
 class LoadedModel:
     """An open model: its weights, what it computes, how its text is spelled and its chats are written.
 
     The tokenizer is built in a thread, because a runner packs weights in the meantime. With `weights`
     ("q8", "q4") float matrices are quantized, by so many threads. Raises the typed errors of the parts:
     ModelFileError, UnsupportedModel, ModelNotFound, and BadRequest for `weights` of a model that has
-    quantized ones.
+    quantized ones. `name` is what messages call it where the file is not at fault.
     """
 
-    def __init__(self, path: str | Path, weights: str | None = None, threads: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        weights: str | None = None,
+        threads: int | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
         self.path = Path(path)
+        self.name = str(path) if name is None else name
         self.source: WeightSource = open_weights(self.path)
         try:
             self.config = read_config(self.source)
             self.graph = build_graph(self.config, self.source)
             if weights is not None:
-                self.source = QuantizedSource(self.source, weights, threads)
+                self.source = QuantizedSource(self.source, weights, threads, name=self.name)
             self._tokenizer = Background(self._load_tokenizer)
         except BaseException:
             self.source.close()

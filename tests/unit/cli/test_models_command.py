@@ -11,6 +11,7 @@ import pytest
 
 from unspool.errors import ModelFileError
 from unspool.models import cache, fetch
+from unspool.models.loader import Found
 
 
 @pytest.fixture
@@ -98,14 +99,14 @@ def test_pull_of_a_hub_model_goes_to_the_hub(unspool, monkeypatch: pytest.Monkey
 def test_run_pulls_what_is_missing_and_loads_it(unspool, tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = []
 
-    def load(path: Path, **options: object) -> None:
-        loaded.append((path, options))
-        raise ModelFileError(path, "magic", "is noise")
+    def load(found: Found, **options: object) -> None:
+        loaded.append((found, options))
+        raise ModelFileError(found.path, "magic", "is noise")
 
     monkeypatch.setattr("unspool.loading.load", load)
     ran = unspool("run", "Hi", "--model", "tiny", "--threads", "2", "--context", "64")
     plain = {"runner": "native", "kv_tokens": None, "amateur": None, "weights": None}
-    assert loaded == [(tiny.file, {"threads": 2, "context_length": 64, **plain})]
+    assert loaded == [(Found("tiny", tiny.file), {"threads": 2, "context_length": 64, **plain})]
     assert tiny.file.read_bytes() == tiny.content
     assert ran.exit_code == 1
     assert ran.err.splitlines() == [

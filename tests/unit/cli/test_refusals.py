@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tiny_llm import write_tiny_llm
+from tiny_models import TinySpec, byte_tokenizer_metadata, tiny_source, write_gguf
 
 import unspool as package
 from unspool import LLM
@@ -204,6 +205,21 @@ def test_a_setting_of_a_search_that_is_empty_is_refused(unspool, fake_llm, searc
 def test_weights_that_are_quantized_already_are_refused_by_the_option(unspool, quantized):
     ran = unspool("run", "Hi", "--model", quantized, "--weights", "q4")
     assert (ran.exit_code, ran.out) == (2, "")
+    assert ran.err.endswith("is quantized already, as Q8_0; leave --weights out\n")
+
+
+def test_models_are_called_what_they_were_asked_for_by(unspool, model, quantized, tmp_path, monkeypatch):
+    from unspool.cli import load
+
+    tokens, metadata = "tokenizer.ggml.tokens", byte_tokenizer_metadata()
+    metadata[tokens] = [*metadata[tokens][1:257], metadata[tokens][0], *metadata[tokens][257:]]
+    other = write_gguf(tmp_path / "other.gguf", tiny_source(TinySpec(vocab_size=258)), extra=metadata)
+    places = {"big": model, "small": quantized, "other": other}
+    monkeypatch.setattr(load, "found_model", lambda name, **_: Path(places[name]))
+    ran = unspool("run", "Hi", "--model", "big", "--amateur", "other")
+    assert ran.err.startswith("error: the amateur other has other tokens than big, so what they say"), ran.err
+    ran = unspool("run", "Hi", "--model", "small", "--weights", "q4")
+    assert ran.err.startswith("error: small: "), ran.err
     assert ran.err.endswith("is quantized already, as Q8_0; leave --weights out\n")
 
 

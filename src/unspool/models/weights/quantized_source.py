@@ -35,7 +35,15 @@ class QuantizedSource:
     Raises BadRequest where the weights are quantized already: twice would lose more than either.
     """
 
-    def __init__(self, source: WeightSource, weights: str, n_threads: int | None = None) -> None:
+    def __init__(
+        self,
+        source: WeightSource,
+        weights: str,
+        n_threads: int | None = None,
+        *,
+        name: str | None = None,
+    ) -> None:
+        """`name` is what a refusal calls the model; its path when left out."""
         check_weights(weights)
         self.path: Path = source.path
         self.format = source.format
@@ -45,11 +53,11 @@ class QuantizedSource:
         self._inner, self._outer = WEIGHTS[weights]
         self._n_threads = n_threads
         self._kept: dict[str, Tensor] = {}
-        for name in source.names():
-            if (stored := source.tensor(name).encoding).block_values > 1:
+        name = str(source.path) if name is None else name
+        for tensor in source.names():
+            if (stored := source.tensor(tensor).encoding).block_values > 1:
                 raise BadRequest(
-                    f"{source.path}: {name} is quantized already, as {stored.label}; leave "
-                    f"{named('weights')} out",
+                    f"{name}: {tensor} is quantized already, as {stored.label}; leave {named('weights')} out",
                     code="bad_weights",
                 )
 
