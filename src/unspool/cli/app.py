@@ -65,7 +65,10 @@ def run_command(arguments: Sequence[str]) -> int:
         try:
             return command.main(list(arguments), prog_name="unspool", standalone_mode=False)
         except _USAGE_ERROR as error:
-            return border.fail(_usage_line(error, _command_path(command, arguments)), error.exit_code)
+            where = _command_path(command, arguments)
+            return border.fail(
+                _about_option(error, where, command) or _usage_line(error, where), error.exit_code
+            )
         except typer.Abort:
             return border.INTERRUPTED
 
@@ -81,6 +84,16 @@ def _command_path(command: Any, arguments: Sequence[str]) -> str:
             break
         path += f" {word}"
     return path
+
+
+def _about_option(error: Any, where: str, command: Any) -> str | None:
+    """What there is to say of an option that is not there; None where it is of no name that is known."""
+    # An option that lacks its value has a name too, and only what is not there has others that are near.
+    if not (hasattr(error, "possibilities") and hasattr(error, "option_name")):
+        return None
+    from unspool.cli.unknown_options import said_of
+
+    return said_of(error.option_name, where, command)
 
 
 def _usage_line(error: Any, where: str) -> str:
