@@ -33,6 +33,7 @@ def kv_memory(
     kv_format: str = "f16",
     page_size: int = DEFAULT_PAGE_SIZE,
     weight_bytes: int | None = None,
+    amateur: str | Path | None = None,
 ) -> KvMemory:
     """The memory of n_sequences sequences of context_length tokens, weights included; nothing is loaded.
 
@@ -42,6 +43,7 @@ def kv_memory(
     context_length  the model's own when left out
     kv_format       f16, or int8 or int4 to see what such a cache would take; scales come on top of it
     weight_bytes    of the weights as loaded, when `shape` is given
+    amateur         a second model that is loaded beside, and reads every sequence too
     """
     _check_counts(context_length=context_length, n_sequences=n_sequences, page_size=page_size)
     if page_size & (page_size - 1):
@@ -57,19 +59,45 @@ def kv_memory(
         raise BadRequest("a model or a shape is measured; give one of them", code="bad_model")
     step_bytes, runs_it = None, True
     if shape is not None:
+        if amateur is not None:
+            raise BadRequest(
+                f"{named('amateur', amateur)} reads beside a model, and a shape in numbers is none; give "
+                f"{named('model')}",
+                code="bad_amateur",
+            )
         runs_it = shape.kind == "heads"
     else:
         assert model is not None
         size, runs_it = _size_of(model)
         shape, weight_bytes = size.shape, size.weight_bytes if weight_bytes is None else weight_bytes
-        if runs_it:
-            step_bytes = _ROW_VALUE_BYTES * _STEP_ROWS * size.row_values
-            step_bytes += 4 * min(n_sequences, _STEP_TASKS) * size.vocab_size
+        step_bytes = _step_bytes(size, n_sequences) if runs_it else None
+        if amateur is not None:
+            its, runs_its = _size_of(amateur)
+            _check_vocabularies(size, its)
+            shape, weight_bytes = shape.beside(its.shape), weight_bytes + its.weight_bytes
+            runs_it = runs_it and runs_its
+            step_bytes = (step_bytes or 0) + _step_bytes(its, n_sequences) if runs_it else None
     context_length = context_length or shape.context_length or DEFAULT_CONTEXT
     return KvMemory(
         *(shape, context_length, n_sequences, cast(KvFormat, kv_format), page_size),
-        *(weight_bytes, step_bytes, runs_it),
+        *(weight_bytes, step_bytes, runs_it, 1 if amateur is None else 2),
     )
+
+
+def _step_bytes(size: LoadedSize, n_sequences: int) -> int:
+    """What the largest step of so many sequences works in, about."""
+    logits_bytes = 4 * min(n_sequences, _STEP_TASKS) * size.vocab_size
+    return _ROW_VALUE_BYTES * _STEP_ROWS * size.row_values + logits_bytes
+
+
+def _check_vocabularies(own: LoadedSize, its: LoadedSize) -> None:
+    """Raise BadRequest for an amateur that cannot have the model's tokens. A size of 0 is not known."""
+    if 0 < its.vocab_size < own.vocab_size:
+        raise BadRequest(
+            f"the amateur has {its.vocab_size} tokens and the model {own.vocab_size}; both must have "
+            "the same tokens, as models of one family do",
+            code="bad_amateur",
+        )
 
 
 def _size_of(model: str | Path) -> tuple[LoadedSize, bool]:

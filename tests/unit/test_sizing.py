@@ -9,8 +9,8 @@ import pytest
 from tiny_llm import write_tiny_llm
 from tiny_models import TinySpec, tiny_source, write_gguf
 
-from unspool import kv_memory
-from unspool.errors import BadRequest, ModelNotFound, UnsupportedModel
+from unspool import DecodingParams, kv_memory
+from unspool.errors import BadRequest, CapacityError, ModelNotFound, UnsupportedModel
 from unspool.llm import LLM
 from unspool.models.cache_shape import CacheShape
 from unspool.models.catalogue import CATALOGUE
@@ -55,6 +55,29 @@ def test_a_file_tells_its_shape_and_what_it_will_take_loaded(tmp_path):
     with LLM(path, kv_tokens=256) as llm:
         assert found.weight_bytes == llm.runner.weight_bytes
         assert found.engine_kv_bytes == llm.runner.kv_bytes, "two sequences of 100 tokens lie on 8 pages"
+
+
+def test_an_amateur_reads_every_sequence_on_pages_that_have_room_for_both(tmp_path):
+    big = write_tiny_llm(tmp_path / "big.gguf", n_layers=3)
+    small = write_tiny_llm(tmp_path / "small.gguf", n_layers=1)
+    found = kv_memory(big, amateur=small, context_length=64, n_sequences=2, page_size=32)
+    own, its = (kv_memory(path, context_length=64, n_sequences=2, page_size=32) for path in (big, small))
+    assert found.weight_bytes == own.weight_bytes + its.weight_bytes
+    assert found.step_bytes == own.step_bytes + its.step_bytes
+    assert found.kv_bytes == own.kv_bytes + its.kv_bytes
+    contrasted = DecodingParams(contrast_beta=1, max_tokens=23, ignore_eos=True, seed=1)
+    with LLM(big, amateur=small, kv_tokens=4 * 64, page_size=32) as llm:
+        assert found.engine_kv_bytes == llm.runner.kv_bytes + llm.amateur.kv_bytes
+        assert len(llm.generate([list(range(40)), list(range(1, 41))], contrasted)) == 2
+    with LLM(big, amateur=small, kv_tokens=2 * 64 - 32, page_size=32) as llm, pytest.raises(CapacityError):
+        llm.generate(list(range(40)), contrasted)
+
+
+def test_an_amateur_of_fewer_tokens_or_beside_a_bare_shape_is_refused(tmp_path):
+    with pytest.raises(BadRequest, match="the amateur has 49152 tokens and the model 262144; both must have"):
+        kv_memory("gemma3-270m", amateur="smollm2-135m")
+    with pytest.raises(BadRequest, match="reads beside a model, and a shape in numbers is none"):
+        kv_memory(shape=CacheShape.of_heads(2, 1, 8), amateur="smollm2-135m")
 
 
 @pytest.fixture

@@ -37,6 +37,13 @@ def show_kv(
             f"[default: {DEFAULT_MODEL}]",
         ),
     ] = None,
+    amateur: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="A second model beside it, given as --model is, which reads every sequence too.",
+        ),
+    ] = None,
     context: Annotated[
         str | None,
         typer.Option(metavar="N", help="Tokens of each sequence, prompt included. [default: the model's]"),
@@ -101,10 +108,11 @@ def show_kv(
         kv_format=kv,
         page_size=count("--page-size", page_size) or 32,
         weight_bytes=None if weights is None else _bytes("--weights", weights),
+        amateur=amateur,
     )
     name = (model or DEFAULT_MODEL) if shape is None else None
     if as_json:
-        print(json.dumps({"model": name} | found.to_dict(memory_bytes), indent=2))
+        print(json.dumps({"model": name, "amateur": amateur} | found.to_dict(memory_bytes), indent=2))
         return
     print(f"{name + ': ' if name else ''}{found.shape.what}")
     print_table(_rows(found, memory_bytes))
@@ -194,6 +202,11 @@ def _notes(found: KvMemory) -> list[str]:
     own = found.shape.context_length
     if own is not None and found.context_length > own:
         notes.append(f"the model's own context is {own:,} tokens")
+    if found.engine_runs_it and found.n_strands > 1:
+        notes.append(
+            "for a contrasted sequence this engine takes pages for the amateur beside the model's own, and "
+            "each page has room for both"
+        )
     if found.weight_bytes is None:
         notes.append("the weights are not known and not counted; --weights 4.5GiB adds them")
     return notes

@@ -44,6 +44,7 @@ class KvMemory:
     weight_bytes: int | None = None  # as loaded
     step_bytes: int | None = None  # what the largest step works in, about
     engine_runs_it: bool = True
+    n_strands: int = 1  # texts on pages of their own that this engine reads for a sequence: an amateur's too
 
     @property
     def token_bytes(self) -> int:
@@ -148,5 +149,6 @@ class KvMemory:
         if not self.engine_runs_it:
             return None
         page_size = page_size or self.page_size
-        n_values = n_sequences * pages_for(n_tokens, page_size) * page_size * sum(self.shape.values)
+        n_pages = n_sequences * self.n_strands * pages_for(n_tokens, page_size)
+        n_values = n_pages * page_size * sum(self.shape.values)  # a page is one that either model may write
         return n_values * FORMATS[ENGINE_FORMAT] // 8

@@ -69,6 +69,14 @@ class CacheShape:
         values = (latent_rank + rope_dim,) * n_layers
         return cls(values, (None,) * n_layers, "latent", context_length, what)
 
+    def beside(self, amateur: CacheShape) -> CacheShape:
+        """Of a model and its amateur, which both keep every token; sequences are as long as the model's."""
+        kind = self.kind if self.kind == amateur.kind else "heads"
+        what = f"{self.what}; amateur: {amateur.what}"
+        return CacheShape(
+            self.values + amateur.values, self.windows + amateur.windows, kind, self.context_length, what
+        )
+
 
 def _check_layers(n_layers: int) -> None:
     if type(n_layers) is not int or not 1 <= n_layers <= MAX_LAYERS:

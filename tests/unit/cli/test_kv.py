@@ -58,6 +58,18 @@ def test_windows_and_long_contexts_have_a_note(unspool) -> None:
     assert "the model's own context is 32,768 tokens" in out
 
 
+def test_an_amateur_is_counted_beside_the_model(unspool) -> None:
+    ran = unspool("kv", "--amateur", "smollm2-135m", "--context", "64")
+    assert ran.exit_code == 0, ran.err
+    assert ran.out.startswith("smollm2-135m: 30 layers, 3 kv heads of 64; amateur: 30 layers, 3 kv heads")
+    assert (
+        "for a contrasted sequence this engine takes pages for the amateur beside the model's own" in ran.out
+    )
+    told = json.loads(unspool("kv", "--amateur", "smollm2-135m", "--context", "64", "--json").out)
+    assert (told["amateur"], told["formula"]["token_bytes"]) == ("smollm2-135m", 46_080)
+    assert told["engine"]["token_bytes"] == 92_160
+
+
 def test_what_does_not_fit_is_none(unspool) -> None:
     out = unspool("kv", "--memory", "1MiB").out
     assert out.count("none") == 4
@@ -94,6 +106,12 @@ def test_what_does_not_fit_is_none(unspool) -> None:
             "--model smollm2-135m has a shape of its own",
         ),
         (("-m", "no-such-model"), "no model named 'no-such-model'"),
+        (("--amateur", "no-such-model"), "no model named 'no-such-model'"),
+        (("-m", "gemma3-270m", "--amateur", "smollm2-135m"), "the amateur has 49152 tokens and the model"),
+        (
+            ("--amateur", "smollm2-135m", "--layers", "2", "--kv-heads", "1", "--head-dim", "8"),
+            "--amateur 'smollm2-135m' reads beside a model, and a shape in numbers is none; give --model",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_one_line_and_exit_2(unspool, arguments, words) -> None:
