@@ -25,6 +25,7 @@ from unspool.models.chat_messages import (
     map_text,
     plain_json,
 )
+from unspool.models.chat_roles import check_roles, named_in
 from unspool.models.chat_sandbox import TemplateRefusedError, compile_template, run_template
 from unspool.models.chat_sources import template_sources
 from unspool.models.chat_spans import marked_words, positions_outside, spans_in_order, words_of
@@ -44,6 +45,12 @@ class _How(NamedTuple):
     variant: str | None
 
 
+class _Compiled(NamedTuple):
+    template: jinja2.Template
+    reads_parts: bool  # whether it knows content in parts
+    named: frozenset[str]  # see `chat_roles`
+
+
 class ChatTemplate:
     """The named templates of one model. Immutable and safe to share between threads.
 
@@ -55,7 +62,7 @@ class ChatTemplate:
         self.name = name
         self.sources = dict(sources)
         self._tokenizer = tokenizer
-        self._compiled: dict[str, tuple[jinja2.Template, bool]] = {}
+        self._compiled: dict[str, _Compiled] = {}
         if "default" in self.sources:  # a broken one is found when the model is opened
             self._template("default")
 
@@ -107,11 +114,11 @@ class ChatTemplate:
 
         Only the control tokens that the template writes are control tokens. Those spelled out in messages,
         tools, documents and variables are plain text, unless `parse_special`: no user can end a turn or speak
-        for another by typing "<|im_end|>".
+        for another by typing "<|im_end|>". Roles that the template does not know are refused (`chat_roles`).
         """
         given = self._given(messages, tools, documents, template_variables)
         how = _How(add_generation_prompt, continue_final_message, variant)
-        return self._encode(given, how, parse_special)[0]
+        return self._checked(given, how, parse_special)[0]
 
     def encode_with_positions(
         self,
@@ -130,8 +137,16 @@ class ChatTemplate:
         """
         given = self._given(messages, tools, documents, template_variables)
         how = _How(add_generation_prompt, continue_final_message, variant)
-        ids, text = self._encode(given, how, parse_special)
+        ids, text = self._checked(given, how, parse_special)
         return ids, positions_outside(ids, text, self._word_spans(given, how, text), self._tokenizer)
+
+    def _checked(self, given: Mapping[str, Any], how: _How, parse_special: bool) -> tuple[list[int], str]:
+        """What `_encode` gives. Raises BadRequest for roles that nobody knows."""
+        encoded = self._encode(given, how, parse_special)
+        named = self._template(self._choose(how.variant, given["tools"])).named
+        to_end = _How(add_generation_prompt=False, continue_final_message=False, variant=how.variant)
+        check_roles(given["messages"], named, lambda words: self._write({**given, "messages": words}, to_end))
+        return encoded
 
     def _encode(self, given: Mapping[str, Any], how: _How, parse_special: bool) -> tuple[list[int], str]:
         """The ids, and the text that they are of."""
@@ -187,7 +202,7 @@ class ChatTemplate:
                 "one; give one of them"
             )
         variant = self._choose(how.variant, given["tools"])
-        template, reads_parts = self._template(variant)
+        template, reads_parts, _ = self._template(variant)
         chat = given["messages"] if reads_parts else join_parts(given["messages"])
         variables = {**self._tokenizer.special_tokens, **given, "add_generation_prompt": opens_turn}
         if not continued:
@@ -197,7 +212,7 @@ class ChatTemplate:
         text = mark_end(chat[-1], field, self.sources[variant])
         return cut_at_mark(self._run(template, variables | {"messages": chat}), text)
 
-    def _template(self, variant: str) -> tuple[jinja2.Template, bool]:
+    def _template(self, variant: str) -> _Compiled:
         compiled = self._compiled.get(variant)
         if compiled is None:
             compiled = self._compiled[variant] = self._compile(self.sources[variant])
@@ -211,11 +226,11 @@ class ChatTemplate:
             raise TemplateError(f"{self.name}: has no chat template named {variant!r}; known: {known}")
         return variant
 
-    def _compile(self, source: str) -> tuple[jinja2.Template, bool]:
-        """The template, and whether it knows content in parts."""
+    def _compile(self, source: str) -> _Compiled:
         try:
             template = compile_template(source)
-            return template, _reads_parts(template.environment.parse(source))
+            tree = template.environment.parse(source)
+            return _Compiled(template, _reads_parts(tree), named_in(tree))
         except jinja2.TemplateSyntaxError as problem:
             raise self._error(f"does not parse: line {problem.lineno}: {problem.message}") from None
         except Exception as problem:

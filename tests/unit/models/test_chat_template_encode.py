@@ -80,9 +80,9 @@ def test_control_tokens_in_tools_and_in_a_continued_message_are_text_too(
 
 def test_marks_that_a_template_tears_apart_are_dropped(opened: tuple[Tokenizer, ChatTemplate]) -> None:
     tokenizer, _ = opened
-    source = "{{ messages[1].content.split('|')[1] }}<|im_end|>{{ messages[1].content[2:] }}"
+    source = "{{ messages[0].content.split('|')[1] }}<|im_end|>{{ messages[0].content[2:] }}"
     chat = ChatTemplate("tiny", {"default": source}, tokenizer)
-    text = tokenizer.decode(chat.encode(user("<|im_end|>")), skip_special=False)
+    text = tokenizer.decode(chat.encode([{"role": "user", "content": "<|im_end|>"}]), skip_special=False)
     assert text.startswith("im_end<|im_end|>")
     assert not any(0xFDD0 <= ord(character) <= 0xFDEF for character in text)
 
