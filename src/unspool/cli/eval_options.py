@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from unspool.cli.answer import beam_of, search_named
 from unspool.cli.text import counted
 from unspool.errors import BadRequest, ParameterConflict
 
@@ -17,10 +18,19 @@ if TYPE_CHECKING:
     from unspool.evals.answering import Wanted
     from unspool.evals.question import Answer, Question
     from unspool.llm import LLM
+    from unspool.search.base import Search as SomeSearch
 
 _RUN: Final = "How it runs"
 _BESIDE: Final = ("guidance_scale", "negative_prompt", "contrast_beta", "contrast_alpha")
 
+Search = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[:SETTING=VALUE,...]",
+        help="Also the best answer of a search to each problem, as in `unspool run`. [default: the "
+        "profile's, else none]",
+    ),
+]
 Greedy = Annotated[
     bool, typer.Option("--greedy/--no-greedy", help="Also one answer at temperature 0 to each problem.")
 ]
@@ -45,8 +55,38 @@ AsJson = Annotated[
 ]
 
 
-def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) -> list[Wanted]:
-    """The answers that are asked for: greedy ones, and n that are drawn as the parameters say.
+def one_best(search: str | None, decoding: Decoding) -> SomeSearch | None:
+    """The search whose best answer is evaluated: as typed, or as the profile is meant for; None for none.
+    Raises BadRequest."""
+    name = beam_of(decoding) if search is None else search
+    if name.partition(":")[0] == "constrained-beam":
+        raise BadRequest(
+            "--search constrained-beam needs phrases that each answer must contain, and problems have none "
+            "in common; give another search",
+            code="bad_search",
+        )
+    found = search_named(name, None)
+    if found is None:
+        return None
+    if found.n_answers != 1:
+        raise BadRequest(
+            f"--search {name} has {found.n_answers} answers and the best one is evaluated; give a search "
+            "with one",
+            code="bad_search",
+        )
+    found.check(_beside_search(decoding, found).params)
+    return found
+
+
+def _beside_search(decoding: Decoding, search: SomeSearch) -> Decoding:
+    return decoding if search.draws else decoding.drawing_nothing()
+
+
+def wanted_of(
+    decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str], search: SomeSearch | None
+) -> list[Wanted]:
+    """The answers that are asked for: greedy ones, n that are drawn as the parameters say, and the best one
+    of a search.
 
     A greedy answer takes temperature 0, the length, and who reads beside it: guidance and contrast are a part
     of what is evaluated. Penalties and the like are for the samples.
@@ -56,8 +96,10 @@ def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) 
     from unspool.evals.answering import Wanted
     from unspool.params import DecodingParams
 
-    if n == 0 and not greedy:
-        raise BadRequest("-n 0 and --no-greedy leave nothing to do; give one of them", code="bad_n")
+    if n == 0 and not greedy and search is None:
+        raise BadRequest(
+            "-n 0 and --no-greedy leave nothing to do; give one of them, or a --search", code="bad_n"
+        )
     params = decoding.params
     if n > 0 and params.is_greedy:
         raise ParameterConflict(
@@ -75,10 +117,15 @@ def wanted_of(decoding: Decoding, n: int, *, greedy: bool, stop: Sequence[str]) 
             "max_tokens",
             code="bad_deadline_s",
         )
-    params = replace(params, stop=(*stop, *(each for each in params.stop if each not in stop)))
+    ends = (*stop, *(each for each in params.stop if each not in stop))
+    params = replace(params, stop=ends)
     beside = {name: getattr(params, name) for name in _BESIDE}
     once = DecodingParams(temperature=0, max_tokens=params.max_tokens, stop=params.stop, **beside)
-    return [Wanted("greedy", once, int(greedy)), Wanted("sample", params, n)]
+    wanted = [Wanted("greedy", once, int(greedy)), Wanted("sample", params, n)]
+    if search is not None:
+        best = replace(_beside_search(decoding, search).params, stop=ends)
+        wanted.append(Wanted("search", best, 1, search))
+    return wanted
 
 
 def answer_them(

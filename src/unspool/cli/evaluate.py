@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from unspool.cli import amounts
+from unspool.cli.answer import NEEDS
+from unspool.cli.chat_search import spelled
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.eval_options import (
@@ -18,7 +20,9 @@ from unspool.cli.eval_options import (
     Fresh,
     Greedy,
     Out,
+    Search,
     answer_them,
+    one_best,
     wanted_of,
 )
 from unspool.cli.model_options import ModelOptions
@@ -41,7 +45,7 @@ _MOST: Final = 1_000_000  # problems, and samples of each: more than anybody wai
 
 
 @app.command("humaneval")
-@with_decoding_options(leave_out=REPORTS, defaults=_SEED)
+@with_decoding_options(leave_out=REPORTS, defaults=_SEED, has=NEEDS)
 @with_model_options
 def humaneval(
     *,
@@ -62,6 +66,7 @@ def humaneval(
         ),
     ] = None,
     greedy: Greedy = True,
+    search: Search = None,
     form: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +96,7 @@ def humaneval(
     from pathlib import Path
 
     from unspool.evals.humaneval import questions_of, read_problems
-    from unspool.evals.humaneval_figures import greedy_figures, sample_figures
+    from unspool.evals.humaneval_figures import sample_figures, single_figures
     from unspool.evals.program_form import FORMS, form_for
     from unspool.evals.settings import settings_of
     from unspool.search.verifiers.sandbox.run import run as run_in_sandbox
@@ -109,7 +114,8 @@ def humaneval(
     if form is not None and form not in FORMS:
         raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
-    wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
+    looks = one_best(search, decoding)
+    wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
     run_in_sandbox("", "assert True")  # raises where there is none, before there are answers to judge
     problems = found.problems[: amounts.count("--limit", limit)]
@@ -117,7 +123,7 @@ def humaneval(
     try:
         asked = form_for(llm, form)
         questions = questions_of(llm, problems, asked)
-        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop)
+        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop, search=looks)
         benchmark = {"benchmark": "humaneval", "problems_sha256": found.sha256, "form": asked.name}
         settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
@@ -125,13 +131,15 @@ def humaneval(
         )
     finally:
         llm.close()
-    figures = greedy_figures(answers["greedy"]) if greedy else []
+    figures = single_figures(answers["greedy"]) if greedy else []
+    if looks is not None:
+        figures += single_figures(answers["search"], spelled(looks))
     figures += sample_figures(answers["sample"], n_samples, ks) if n_samples else []
     _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
 
 
 @app.command("arithmetic")
-@with_decoding_options(leave_out=REPORTS, defaults=_SEED)
+@with_decoding_options(leave_out=REPORTS, defaults=_SEED, has=NEEDS)
 @with_model_options
 def arithmetic(
     *,
@@ -146,6 +154,7 @@ def arithmetic(
         str, typer.Option(metavar="SEED", help="What the problems are made up from.")
     ] = "0",
     greedy: Greedy = True,
+    search: Search = None,
     decoding: Decoding,
     concurrency: Concurrency = "32",
     out: Out = None,
@@ -157,19 +166,20 @@ def arithmetic(
 
     Answers are kept as they come, as in `unspool eval humaneval`.
     """
-    from unspool.evals.arithmetic import greedy_figures, questions_of, sample_figures, stop_for
+    from unspool.evals.arithmetic import questions_of, sample_figures, single_figures, stop_for
     from unspool.evals.settings import settings_of
     from unspool.evals.word_problems import word_problems
 
     n_samples = amounts.whole("-n", n, 0, _MOST)
     seed = amounts.whole("--problem-seed", problem_seed, 0, 2**64 - 1)
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
-    wanted_of(decoding, n_samples, greedy=greedy, stop=())  # refuses before anything is loaded
+    looks = one_best(search, decoding)
+    wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
     made = word_problems(amounts.whole("--problems", problems, 1, _MOST), seed=seed)
     llm = model.load(quiet=quiet, limits=_limits(n_side))
     try:
         questions = questions_of(llm, made)
-        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm))
+        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm), search=looks)
         benchmark = {"benchmark": "arithmetic", "problem_seed": seed}
         settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
@@ -177,7 +187,9 @@ def arithmetic(
         )
     finally:
         llm.close()
-    figures = greedy_figures(answers["greedy"]) if greedy else []
+    figures = single_figures(answers["greedy"]) if greedy else []
+    if looks is not None:
+        figures += single_figures(answers["search"], spelled(looks))
     figures += sample_figures(answers["sample"], n_samples) if n_samples else []
     _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
 

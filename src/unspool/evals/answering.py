@@ -12,6 +12,7 @@ from unspool.asking import completions_of
 from unspool.evals.answer_file import AnswerFile, Key
 from unspool.evals.question import Answer, Marks, Question, Series, seed_of
 from unspool.params import DecodingParams
+from unspool.search.base import Search
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
@@ -26,6 +27,12 @@ class Wanted:
     series: Series
     params: DecodingParams  # the seed is that of the whole evaluation; each question gets its own of it
     n: int
+    search: Search | None = None  # with one answer; None samples
+
+    @property
+    def n_branches(self) -> int:
+        """Of a question at once."""
+        return max(1, self.n) if self.search is None else self.search.max_branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def answer_all(
     answers, on the thread that called, once they are kept. Whatever ends the run early, an error or Ctrl-C,
     ends the requests in flight too, and the answers that were kept stay.
     """
-    n_workers = max(1, -(-concurrency // max(1, wanted.n))) + _N_JUDGES
+    n_workers = max(1, -(-concurrency // wanted.n_branches)) + _N_JUDGES
     over = threading.Event()
     decoding = threading.Semaphore(n_workers - _N_JUDGES)
 
@@ -111,7 +118,9 @@ def _run(
         events = []
         if over.is_set():
             raise _Stopped
-        with llm.stream(question.prompt_ids, params, n=job.n, branch=job.first) as stream:
+        with llm.stream(
+            question.prompt_ids, params, n=job.n, branch=job.first, search=wanted.search
+        ) as stream:
             for event in stream:
                 events.append(event)
                 if over.is_set():

@@ -81,10 +81,10 @@ def _plain(number: str) -> str:
     return f"-{digits}" if number.startswith("-") and digits != "0" else digits
 
 
-def greedy_figures(greedy: Mapping[str, Sequence[Answer]]) -> list[Figure]:
-    """The share of problems whose greedy answer is right."""
-    n_right = sum(_is_right(answers[0]) for answers in greedy.values())
-    return [Figure("right, greedy", wilson(n_right, len(greedy)), len(greedy), "Wilson")]
+def single_figures(single: Mapping[str, Sequence[Answer]], how: str = "greedy") -> list[Figure]:
+    """The share of problems whose only answer is right: the greedy one, or the best of a search."""
+    n_right = sum(_is_right(answers[0]) for answers in single.values())
+    return [Figure(f"right, {how}", wilson(n_right, len(single)), len(single), "Wilson")]
 
 
 def sample_figures(samples: Mapping[str, Sequence[Answer]], n: int, *, seed: int = 0) -> list[Figure]:

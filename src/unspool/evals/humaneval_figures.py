@@ -17,10 +17,10 @@ _RANKS: Final = PythonExamples()
 _BOOTSTRAP: Final = "bootstrap over problems"
 
 
-def greedy_figures(greedy: Mapping[str, Sequence[Answer]]) -> list[Figure]:
-    """The share of problems that the greedy answer solves."""
-    n_passed = sum(_passed(answers[0]) for answers in greedy.values())
-    return [Figure("pass@1, greedy", wilson(n_passed, len(greedy)), len(greedy), "Wilson")]
+def single_figures(single: Mapping[str, Sequence[Answer]], how: str = "greedy") -> list[Figure]:
+    """The share of problems that the only answer solves: the greedy one, or the best of a search."""
+    n_passed = sum(_passed(answers[0]) for answers in single.values())
+    return [Figure(f"pass@1, {how}", wilson(n_passed, len(single)), len(single), "Wilson")]
 
 
 def sample_figures(

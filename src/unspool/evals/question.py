@@ -9,7 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 from unspool.types import Completion, FinishReason
 
-Series = Literal["greedy", "sample"]  # one answer at temperature 0 | n answers that are drawn
+# One answer at temperature 0 | n answers that are drawn | the best answer of a search.
+Series = Literal["greedy", "sample", "search"]
 Marks: TypeAlias = Mapping[str, Any]  # what the judge of a benchmark says of an answer; JSON values
 
 

@@ -15,6 +15,7 @@ from unspool.evals.answering import Wanted
 from unspool.evals.question import Question
 from unspool.models.cache import cache_dir
 from unspool.params import DecodingParams
+from unspool.search.named import described
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
@@ -48,8 +49,14 @@ def settings_of(
         "judges": _JUDGES,
         "prompt": hashlib.sha256(json.dumps(questions[0].prompt_ids).encode()).hexdigest()[:16],
         "rounding": _rounding(llm, questions[0].prompt_ids),
-        **{each.series: _changed(each.params) for each in wanted},
+        **{each.series: _decoded(each) for each in wanted},
     }
+
+
+def _decoded(wanted: Wanted) -> dict[str, Any]:
+    """How answers of a series are decoded."""
+    params = _changed(wanted.params)
+    return params if wanted.search is None else {"search": described(wanted.search), "params": params}
 
 
 def _rounding(llm: LLM, prompt_ids: Sequence[int]) -> str:

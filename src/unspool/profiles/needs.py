@@ -39,7 +39,7 @@ KINDS: Final[Mapping[str, NeedKind]] = {
             "length_alpha": Range(False, 0, 10, "0.6 is usual"),
         },
         is_there=False,
-        commands=("run", "explain", "best", "chat"),
+        commands=("run", "explain", "best", "chat", "eval"),
     ),
     "best_of": NeedKind(
         "best of n",

@@ -114,7 +114,7 @@ def test_a_profile_given_beside_load_takes_the_place_of_the_files_parameters(
 
 
 def test_reports_are_no_options_of_a_chat(unspool, fake_llm) -> None:
-    assert "No such option" in unspool("chat", "--logprobs", "3").err
+    assert "`unspool chat` has no --logprobs" in unspool("chat", "--logprobs", "3").err
     assert "set by this command" in unspool("chat", "--set", "trace=true").err
 
 

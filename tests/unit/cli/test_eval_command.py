@@ -188,6 +188,62 @@ def test_arithmetic_tells_a_single_sample_the_majority_and_the_margin(arithmetic
     assert "problems" not in told["settings"], "the word is for the problems themselves"
 
 
+def test_the_best_answer_of_a_search_is_evaluated_beside_the_others(arithmetic, humaneval, tmp_path):
+    ran = arithmetic("--problems", "3", "-n", "2", "--search", "beam:width=3")
+    assert ran.exit_code == 0, ran.err
+    names = [line.split("  ")[0] for line in ran.out.splitlines()[1:]]
+    assert names[:3] == ["right, greedy", "right, beam:width=3", "right, one sample"]
+    out = ("--out", str(tmp_path / "a.jsonl"))
+    how = ("-n", "0", "--no-greedy", "--search", "stochastic-beam:k=1", "--json", *out)
+    told = json.loads(humaneval(*how).out)
+    assert [figure["name"] for figure in told["figures"]] == ["pass@1, stochastic-beam:k=1"]
+    assert [len(problem["search"]) for problem in told["problems"]] == [1, 1, 1]
+    assert told["settings"]["search"]["search"]["name"] == "stochastic-beam"
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()[1:]]
+    assert [line["series"] for line in lines] == ["search"] * 3
+    again = humaneval(*how)
+    assert json.loads(again.out) == told
+    assert "has 3 answers, not written again" in again.err
+    ran = humaneval(*how[:3], "--search", "beam", *out)
+    assert ran.exit_code == 2
+    assert "has answers with search = " in ran.err
+
+
+def test_the_answer_of_a_search_is_what_the_search_says(arithmetic, model, tmp_path):
+    from unspool import LLM, Beam, DecodingParams
+    from unspool.evals.arithmetic import questions_of, stop_for
+    from unspool.evals.word_problems import word_problems
+
+    out = tmp_path / "a.jsonl"
+    how = ("--problems", "2", "-n", "0", "--no-greedy", "--profile", "translate", "--concurrency", "3")
+    assert arithmetic(*how, "--out", str(out)).exit_code == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()[1:]]
+    with LLM(model, threads=1) as llm:
+        questions = questions_of(llm, word_problems(2, seed=0))
+        params = DecodingParams(max_tokens=6, stop=stop_for(llm))
+        beam = Beam(width=4, length_norm="gnmt", alpha=0.6)
+        texts = {q.name: llm.generate(q.prompt_ids, params, search=beam).text for q in questions}
+    assert {line["question"]: line["text"] for line in lines} == texts
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--search", "beam:n_best=2"], "--search beam:n_best=2 has 2 answers and the best one is evaluated"),
+        (["--search", "constrained-beam"], "problems have none in common; give another search"),
+        (["--search", "beam", "--top-k", "3"], "top_k=3 has no meaning in a beam search"),
+        (["-n", "0", "--no-greedy"], "leave nothing to do; give one of them, or a --search"),
+        (["-n", "0", "--no-greedy", "--search", "sample"], "leave nothing to do"),
+        (["--search", "bean"], "there is no search 'bean'"),
+    ],
+)
+def test_a_search_that_cannot_be_evaluated_is_refused_before_a_model_is_loaded(unspool, options, says):
+    for benchmark in ("arithmetic", "humaneval"):
+        ran = unspool("eval", benchmark, "--model", "/nowhere/a.gguf", *options)
+        assert (ran.exit_code, ran.out) == (2, "")
+        assert says in ran.err
+
+
 @pytest.mark.skipif(len(instruction_sets()) < 2, reason="the machine has one instruction set")
 def test_another_instruction_set_does_not_go_on_with_a_file(arithmetic, tmp_path, monkeypatch):
     how = ["--problems", "1", "-n", "0", "--quiet", "--out", str(tmp_path / "a.jsonl")]

@@ -54,7 +54,7 @@ def test_a_profile_of_ones_own_is_shown_with_its_file(unspool, mine: Path) -> No
     [
         (
             "summarise",
-            "`unspool run --profile summarise`, `explain`, `best` and `chat` do it; elsewhere it samples",
+            "`explain`, `best`, `chat` and `eval` do it; elsewhere it samples",
         ),
         ("reason", "best of n (n 8, verifier majority): `unspool best --profile reason` does it\n"),
         ("translate", "\nDecodingParams()\n"),

@@ -43,6 +43,10 @@ def test_options_of_other_engines_are_refused_by_name_with_what_there_is(
             ["best", "Hi", "--logprobs", "2"],
             "no --logprobs; `unspool run` and `explain` have it",
         ),
+        (
+            ["eval", "arithmetic", "--must-contain", "x"],
+            "`unspool eval arithmetic` has no --must-contain; `",
+        ),
         (["bench", "--kv", "3"], "`unspool bench` has no --kv; `unspool run`, "),
         (["models", "list", "--memory", "3"], "`unspool models list` has no --memory; `unspool kv` has it"),
     ],

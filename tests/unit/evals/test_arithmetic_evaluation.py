@@ -7,7 +7,7 @@ from answers import answer
 from tiny_llm import write_tiny_llm
 
 from unspool import LLM
-from unspool.evals.arithmetic import greedy_figures, questions_of, sample_figures, stop_for
+from unspool.evals.arithmetic import questions_of, sample_figures, single_figures, stop_for
 from unspool.evals.question import Answer
 from unspool.evals.word_problems import WordProblem
 
@@ -81,5 +81,5 @@ def test_one_sample_has_no_vote():
 
 
 def test_greedy_answers_have_a_score_interval():
-    (figure,) = greedy_figures({"a": told("a", "1"), "b": told("b", "3")})
+    (figure,) = single_figures({"a": told("a", "1"), "b": told("b", "3")})
     assert (figure.interval.estimate, figure.n_problems, figure.how) == (0.5, 2, "Wilson")

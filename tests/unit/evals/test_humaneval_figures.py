@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unspool.evals.figures import answers_of
-from unspool.evals.humaneval_figures import greedy_figures, sample_figures
+from unspool.evals.humaneval_figures import sample_figures, single_figures
 from unspool.evals.question import Answer
 from unspool.evals.selection import chance_of_right, picked
 from unspool.search.pass_at_k import wilson
@@ -32,7 +32,7 @@ def told(question, *marks):
 
 
 def test_greedy_answers_have_the_score_interval():
-    (figure,) = greedy_figures({"a": told("a", (True, 1.0)), "b": told("b", (False, None))})
+    (figure,) = single_figures({"a": told("a", (True, 1.0)), "b": told("b", (False, None))})
     assert figure.interval == wilson(1, 2)
     assert (figure.name, figure.n_problems) == ("pass@1, greedy", 2)
 

@@ -81,7 +81,7 @@ def test_a_profile_that_needs_what_is_not_there_is_refused_with_the_rest_of_it(n
 def test_a_profile_that_a_command_sees_to_names_it() -> None:
     with pytest.raises(BadRequest, match=r"needs best of n \(n 8, .* majority\), which `unspool best` does"):
         DecodingParams.from_profile("reason")
-    them = r"`unspool run`, `explain`, `best` and `chat` do"
+    them = r"`unspool run`, `explain`, `best`, `chat` and `eval` do"
     with pytest.raises(BadRequest, match=rf"needs beam search \(width 4, .*\), which {them}"):
         DecodingParams.from_profile("translate")
 
