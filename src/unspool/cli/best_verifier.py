@@ -83,7 +83,8 @@ class VerifierOptions:
         if self.name in _CONTINUE:
             from unspool.search.verifiers.sandbox.run import run
 
-            run("", "assert True", allow_weak=bool(getattr(verifier, "allow_weak", False)))  # or it raises
+            how: Any = verifier
+            run("", "assert True", limits=how.limits, allow_weak=how.allow_weak)  # or it raises
         if self.name != "python-examples":
             return
         from unspool.search.verifiers.python_tests import why_no_examples

@@ -260,6 +260,10 @@ REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
             ("--verifier", "python-tests", "--with", "tests=assert 1", "--with", "limits=5"),
             "limits of verifier",
         ),
+        (
+            ("--verifier", "python-examples", "--with", 'limits={"n_threads": 1e30}'),
+            "n_threads of the sandbox must be a whole number in [1, 1125899906842624], got 1e+30",
+        ),
         (("--verifier", "sum-logprob", "--with", "accept_at=NaN"), "accept_at must be a number"),
     ],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Final
 
 from unspool.errors import BadRequest, brief
+
+MOST: Final = 1 << 50  # of any of them; no system has more
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,11 @@ class SandboxLimits:
         ):  # fmt: skip
             value = getattr(self, name)
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not least <= value < math.inf or (name != "wall_s" and value != int(value)):
+            if not is_number or not least <= value <= MOST or (name != "wall_s" and value != int(value)):
+                kind = "number" if name == "wall_s" else "whole number"
                 raise BadRequest(
-                    f"{name} of the sandbox must be at least {least}, got {brief(value)}", code="bad_verifier"
+                    f"{name} of the sandbox must be a {kind} in [{least}, {MOST}], got {brief(value)}",
+                    code="bad_verifier",
                 )
 
 
