@@ -72,7 +72,14 @@ def chat(
 
     system = None if system is None else checked(system, "--system")
     looks, is_chosen = typed_search(search, must_contain or ()), search is not None or bool(must_contain)
-    session = ChatSession(model.name, model.beside(decoding), system, looks, is_chosen, model.amateur)
+    session = ChatSession(
+        model.name,
+        model.beside(decoding),
+        system,
+        chosen=looks,
+        is_chosen=is_chosen,
+        amateur=model.amateur,
+    )
     _ = session.asked  # refuses what the search has no meaning for
     kept = None if session_file is None else KeptChat(session, session_file)
     if kept is not None and kept.is_there and load is not None:
@@ -92,7 +99,7 @@ def chat(
         session.decoding = model.beside(over)
         session.system = session.system if system is None else system
         if is_chosen or decoding.shown_profile:
-            session.chosen, session.is_chosen = looks, is_chosen
+            session.chosen, session.is_chosen, session.is_of_file = looks, is_chosen, False
         _ = session.asked
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)

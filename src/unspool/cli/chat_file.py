@@ -97,14 +97,14 @@ def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> W
         checked = DecodingParams.from_dict(params)
     except BadRequest as error:
         raise BadRequest(f"{path}: params: {error}", code="chat_file") from error
-    turns = _turns(path, content.get("messages"))
+    turns, decoding = _turns(path, content.get("messages")), session.decoding.with_params(checked)
     if version > 1:
         try:
             search = read(content.get("search"))
         except BadRequest as error:
             raise BadRequest(f"{path}: search: {error}", code="chat_file") from error
-        session.chosen, session.is_chosen = search, True
-    session.system, session.decoding, session.turns = system, session.decoding.with_params(checked), turns
+        session.chosen, session.is_chosen, session.is_of_file = search, True, True
+    session.system, session.decoding, session.turns = system, decoding, turns
     session.origin = Written(model, amateur)
     return session.origin
 

@@ -65,6 +65,7 @@ class ChatSession:
     system: str | None = None
     chosen: Search | None = None  # how somebody said that answers are looked for; None samples them
     is_chosen: bool = False  # whether somebody said so; the profile does otherwise
+    is_of_file: bool = False  # whether a file said so, which gives way to a profile that is named later
     amateur: str | None = None  # the second model to contrast with, where there is one
     origin: Written | None = None  # what the conversation of a file was written with
     turns: list[Turn] = field(default_factory=list)
@@ -193,7 +194,12 @@ class ChatSession:
     def use_profile(self, name: str) -> None:
         """Go on under another profile; what was typed stays over it. Raises BadRequest."""
         changed = self.decoding.under(name)
-        self._check(changed)
+        before, self.is_chosen = self.is_chosen, self.is_chosen and not self.is_of_file
+        try:
+            self._check(changed)
+        except BadRequest:
+            self.is_chosen = before
+            raise
         self.decoding = changed
 
     def _refuse_contrast(self, params: DecodingParams) -> None:

@@ -317,6 +317,19 @@ def test_a_profile_brings_its_search_and_what_it_has_no_meaning_for_is_refused(s
     assert "search:" not in handle(session, "/profile translate").text, "somebody said to sample"
 
 
+def test_a_profile_that_is_named_later_takes_the_place_of_a_files_search(session, tmp_path: Path) -> None:
+    chat_file.save(session, tmp_path / "c")
+    other = ChatSession("some-model", Decoding.of(has=("beam",)))
+    handle(other, f"/load {tmp_path / 'c'}")
+    assert other.search is None
+    other.decoding = other.decoding.setting(top_k=3)
+    with pytest.raises(BadRequest, match="top_k=3 has no meaning"):
+        handle(other, "/profile translate")
+    assert (other.search, other.decoding.profile_label) == (None, "default")
+    handle(other, "/set top_k default")
+    assert "\nsearch: beam:length_norm=gnmt,alpha=0.6" in handle(other, "/profile translate").text
+
+
 def test_a_file_of_the_first_version_is_read_and_changes_no_search(session, tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(saved())
     session.chosen, session.is_chosen = Beam(), True
