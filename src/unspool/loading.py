@@ -18,7 +18,8 @@ from unspool.engine.admission import check_context
 from unspool.engine.journal import tell
 from unspool.errors import BadRequest, CapacityError, in_python, named
 from unspool.kv.layout import KvLayout, pages_for
-from unspool.models.loader import Found, LoadedModel
+from unspool.models.found import Found
+from unspool.models.loader import LoadedModel
 from unspool.models.weights.quantized_source import check_weights
 from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.sizes import read_size, shown

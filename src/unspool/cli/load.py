@@ -30,29 +30,25 @@ def load_llm(
 ) -> LLM:
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
     beside it likewise."""
-    from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS
+    from unspool.models.found import Found
+    from unspool.runners.base import RUNNERS
 
     if runner not in RUNNERS:
         raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
+    _check(runner, threads, context, kv, weights)
+    path = found_model(model, quiet=quiet)
+    beside = None if amateur is None else found_model(amateur, quiet=quiet)
     from unspool import loading
     from unspool.background import Background
-    from unspool.models.loader import Found
-
-    size = {"kv_tokens": None, "kv_memory": None, **kv}
-    loading.check_settings(  # before anything is fetched
-        runner, threads, context, page_size=DEFAULT_PAGE_SIZE, weights=weights, **size
-    )
-    found = Found(model, found_model(model, quiet=quiet))
-    beside = None if amateur is None else Found(amateur, found_model(amateur, quiet=quiet))
 
     # Packing weights needs little of the interpreter, and the engine's modules need nothing of the weights.
     loaded = Background(
         lambda: loading.load(
-            found,
+            Found(model, path),
             threads=threads,
             context_length=context,
             runner=runner,
-            amateur=beside,
+            amateur=None if amateur is None or beside is None else Found(amateur, beside),
             weights=weights,
             **kv,
         )
@@ -60,6 +56,17 @@ def load_llm(
     from unspool.llm import LLM
 
     return LLM.from_loaded(loaded.result(), limits=limits)
+
+
+def _check(
+    runner: str, threads: int | None, context: int | None, kv: Mapping[str, Any], weights: str | None
+) -> None:
+    """Raise BadRequest for what no model could be loaded with, before one is fetched."""
+    from unspool.loading import check_settings
+    from unspool.runners.base import DEFAULT_PAGE_SIZE
+
+    size = {"kv_tokens": None, "kv_memory": None, **kv}
+    check_settings(runner, threads, context, page_size=DEFAULT_PAGE_SIZE, weights=weights, **size)
 
 
 def found_model(model: str, *, quiet: bool) -> Path:

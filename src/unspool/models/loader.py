@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,14 +15,6 @@ from unspool.once import once
 if TYPE_CHECKING:
     from unspool.models.chat_template import ChatTemplate
     from unspool.models.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A model that is on this machine: what it was asked for by, and where it is."""
-
-    name: str  # for messages
-    path: Path
 
 
 class LoadedModel:

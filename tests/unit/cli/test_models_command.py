@@ -11,7 +11,7 @@ import pytest
 
 from unspool.errors import ModelFileError
 from unspool.models import cache, fetch
-from unspool.models.loader import Found
+from unspool.models.found import Found
 
 
 @pytest.fixture

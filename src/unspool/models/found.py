@@ -1,0 +1,12 @@
+"""A model that is on this machine: what it was asked for by, and where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    name: str  # for messages
+    path: Path
