@@ -4,7 +4,9 @@
 
 // clang-format off: each of these uses what the ones before it define.
 #include "math.h"
+#include "asking.h"
 #include "unpack.h"
+#include "scales.h"
 #include "gemm_quant.h"
 #include "gemm_float.h"
 #include "rowwise.h"
