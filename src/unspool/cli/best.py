@@ -19,7 +19,6 @@ from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System
 from unspool.cli.text import checked, write
 from unspool.errors import BadRequest
-from unspool.rng import fresh_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,8 +200,11 @@ def best(
 
 def _seeded(decoding: Decoding, looks: SomeSearch | None) -> Decoding:
     """With a seed where something is drawn and nobody gave one: who breaks off can have the same again."""
-    draws = not decoding.params.is_greedy and (looks is None or looks.draws)
-    return decoding.setting(seed=fresh_seed()) if draws and decoding.params.seed is None else decoding
+    if decoding.params.is_greedy or not (looks is None or looks.draws) or decoding.params.seed is not None:
+        return decoding
+    from unspool.rng import fresh_seed
+
+    return decoding.setting(seed=fresh_seed())
 
 
 def _run(

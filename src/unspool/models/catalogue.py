@@ -112,7 +112,7 @@ _MODELS = (
         ),
         loaded=LoadedSize(
             CacheShape.of_heads(18, 1, 256, windows=((512,) * 5 + (None,)) * 3, context_length=32768),
-            *(246364160, 8576, 262144),
+            *(246456320, 8576, 262144),
         ),
     ),
     CatalogueModel(
@@ -135,7 +135,7 @@ _MODELS = (
                 zip(_QWEN_WHEEL_BYTES, _QWEN_MEMBER_BYTES, strict=True), start=1
             )
         ),
-        loaded=LoadedSize(CacheShape.of_heads(28, 2, 128, context_length=32768), 1110833664, 26112, 151936),
+        loaded=LoadedSize(CacheShape.of_heads(28, 2, 128, context_length=32768), 1114162176, 26112, 151936),
     ),
 )
 
