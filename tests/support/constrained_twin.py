@@ -89,7 +89,7 @@ def constrained(world: World, search) -> list[Found]:
         live = named(n_born, [(live[i], t, lp, -value) for value, i, t, lp, _ in chosen])
         n_born += len(live)
     answers = [world.told(text, score=text.score) for text in pool]
-    answers += [world.told(text, score=text.total, is_cut=True) for text in live]
+    answers += [world.told(text, score=text.total / norm(max(n, 1)), is_cut=True) for text in live]
     return answers[: search.n_best]
 
 

@@ -193,7 +193,7 @@ def beams(world: World, search) -> list[Found]:
     answers = [world.told(text, score=text.score) for text in ended]
     rest = {text.branch: text for texts in live for text in texts}  # at first all groups have the same
     for text in sorted(rest.values(), key=lambda h: -h.total):
-        answers.append(world.told(text, score=text.total, is_cut=True))
+        answers.append(world.told(text, score=text.total / norm(max(n, 1)), is_cut=True))
     return answers[: search.n_best]
 
 

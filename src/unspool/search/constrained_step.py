@@ -82,7 +82,7 @@ def advance_constrained(
             code="phrases_unmet",
         )
 
-    live, growing = grow(rows, chosen, parents, n_born)
+    live, growing = grow(rows, chosen, parents, n_born, rule.norm(n_tokens))
     moves += growing
     tracked = tuple(
         Tracked(h, phrases.after(progress_of[c.row.branch], c.token_id))

@@ -89,7 +89,8 @@ def advance(
         taken.update(c.token_id for c in chosen[-1])
 
     all_parents = {h.branch: h for group in state.groups for h in group.live}
-    live, growing = grow(rows, [c for continuing in chosen for c in continuing], all_parents, n_born)
+    going = [c for continuing in chosen for c in continuing]
+    live, growing = grow(rows, going, all_parents, n_born, rule.norm(n_tokens))
     moves += growing
     groups, at = [], 0
     for its_ended, continuing in zip(kept, chosen, strict=True):

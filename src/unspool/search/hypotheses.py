@@ -16,7 +16,9 @@ class Hypothesis:
     branch: int
     logprob: float = 0.0  # sum over its tokens
     rank_value: float = 0.0  # what it is ranked by while it lives, where that is another number
-    score: float = 0.0  # once it has ended
+    score: float = (
+        0.0  # what it is worth as an answer: one that has ended, or one that has to end as it stands
+    )
 
 
 def best_first(ended: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -40,9 +42,14 @@ def pick(order: Iterable[Continuation], width: int) -> tuple[list[Continuation],
 
 
 def grow(
-    rows: Sequence[Row], chosen: Sequence[Continuation], parents: Mapping[int, Hypothesis], n_born: int
+    rows: Sequence[Row],
+    chosen: Sequence[Continuation],
+    parents: Mapping[int, Hypothesis],
+    n_born: int,
+    divisor: float = 1.0,
 ) -> tuple[list[Hypothesis], list[Move]]:
-    """The hypotheses that live on, in the order of `chosen`, and the moves to them.
+    """The hypotheses that live on, in the order of `chosen`, and the moves to them. Their scores are their
+    log-probabilities over `divisor`.
 
     The first child of a branch is the branch itself, the others are forks of it, numbered from n_born on.
     Branches without a child are dropped first, so that their pages are free for the forks.
@@ -62,5 +69,5 @@ def grow(
         grown.add(branch)
         extends.append(Extend(branch, (Chosen(c.token_id),)))
         logprob = parent.logprob + c.logprob
-        live.append(Hypothesis(branch, logprob, rank_value=c.rank_value, score=logprob))
+        live.append(Hypothesis(branch, logprob, rank_value=c.rank_value, score=logprob / divisor))
     return live, [*drops, *forks, *extends]
