@@ -1,4 +1,5 @@
-"""Forks of the process: no interrupt is lost in one, and no lock is found in the child that nobody opens.
+"""Forks of the process: an interrupt of what a hook waits for is not lost, and no lock of ours is found in the
+child that nobody opens.
 
 Python prints what a hook of os.register_at_fork raises, and forks all the same. So Ctrl-C in a hook, or what
 the handler of any signal raises there, would never reach the program. Hooks that wait do it by `attempt`.

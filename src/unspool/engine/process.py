@@ -40,7 +40,7 @@ running: set[Running] = set()  # those whose thread is alive, and holds them
 between_forks = threading.RLock()  # held by who forks, all the way, and by who starts a thread
 _PATIENCE_S: Final = 0.5
 _held: set[threading.Thread] = set()  # stand between two steps until nobody holds `between_forks`
-_loose: set[Running] = set()  # those that the last fork did not hold
+_whole: set[Running] = set()  # all, while a fork holds every one until it is done; else none
 
 
 def start(owner: Running, thread: threading.Thread) -> None:
@@ -64,15 +64,16 @@ def _end_threads() -> None:
 
 def _before_fork() -> None:
     """Hold every thread between two steps: what the child gets is whole. Forks of several threads take
-    turns. Who interrupts that is told after the fork, whose child cannot use what was not held."""
+    turns. Who interrupts that is told after the fork, whose child has no model to use."""
     _take_turn()
-    _loose.update(running)
     if not is_interrupted() and attempt(_hold_all):
-        _loose.clear()
+        _whole.update(running)
 
 
 def _take_turn() -> None:
-    while not attempt(between_forks.acquire):
+    """Once, also when an interrupt comes as the lock is given, which `attempt` hears of."""
+    is_ours = between_forks._is_owned  # type: ignore[attr-defined]  # which Condition asks, too
+    while not attempt(between_forks.acquire) and not is_ours():
         pass
 
 
@@ -123,15 +124,16 @@ def _stand(is_there: threading.Event) -> None:
 def _begin_in_child() -> None:
     between_forks.release()  # the thread that forked is here, too
     _held.clear()
-    left = [(each, each not in _loose) for each in list(running)]
+    left = [(each, each in _whole) for each in list(running)]
     running.clear()
-    _loose.clear()
+    _whole.clear()
     for each, is_whole in left:
         each.begin_in_child(is_whole)
 
 
 if hasattr(os, "register_at_fork"):
-    # The lock's own release is no Python code, in which Ctrl-C could come before the threads are let go.
+    # In this order, and neither is Python code, in which Ctrl-C could come before the threads are let go.
+    os.register_at_fork(after_in_parent=_whole.clear)
     os.register_at_fork(
         before=_before_fork, after_in_parent=between_forks.release, after_in_child=_begin_in_child
     )

@@ -204,6 +204,72 @@ print(os.wait()[1])
     assert in_a_process(program) == f"{error} True\n0\nTrue\n[True, True, True]\n0\n"
 
 
+def test_an_interrupt_that_comes_with_the_turn_to_fork_lets_all_threads_go_on_and_keeps_no_closed_model():
+    program = """
+import gc, os, signal, weakref
+from paced import LETTERS, PacedRunner
+from unspool import LLM, DecodingParams
+from unspool.engine import process
+signal.alarm(30)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+params = DecodingParams(max_tokens=2, ignore_eos=True)
+lock = process.between_forks
+class Interrupted:
+    _is_owned = lock._is_owned
+    def acquire(self):
+        lock.acquire()
+        process.between_forks = lock
+        signal.raise_signal(signal.SIGINT)
+llm, other = (LLM.from_parts(PacedRunner(), LETTERS) for _ in range(2))
+for each in (llm, other):
+    each.generate([1], params)
+process.between_forks = Interrupted()
+try:
+    os.fork() or os._exit(0)
+except KeyboardInterrupt:
+    print("told")
+os.wait()
+print(lock._is_owned(), len(llm.generate([1], params).token_ids))
+runner = weakref.ref(other.runner)
+other.close()
+del each, other
+gc.collect()
+print(runner() is None)
+if os.fork() == 0:
+    os._exit(len(llm.generate([1], params).token_ids) != 2)
+print(os.wait()[1])
+"""
+    assert in_a_process(program) == "told\nFalse 2\nTrue\n0\n"
+
+
+def test_a_child_has_no_model_that_was_not_held_whatever_became_of_the_hook():
+    """What a hook raises is lost, and the fork goes on."""
+    program = """
+import os, signal, sys
+from paced import LETTERS, PacedRunner
+from unspool import LLM, DecodingParams
+from unspool.engine import process
+from unspool.errors import UnspoolError
+signal.alarm(30)
+llm = LLM.from_parts(PacedRunner(), LETTERS)
+llm.generate([1], DecodingParams(max_tokens=2))
+sys.unraisablehook = lambda _: None
+take_turn = process._take_turn
+def interrupted():
+    take_turn()
+    raise KeyboardInterrupt
+process._take_turn = interrupted
+if os.fork() == 0:
+    try:
+        llm.generate([1])
+    except UnspoolError as problem:
+        os._exit(problem.code != "forked")
+    os._exit(3)
+print(os.wait()[1])
+"""
+    assert in_a_process(program) == "0\n"
+
+
 @pytest.mark.parametrize(
     "work",
     [
