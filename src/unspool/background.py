@@ -43,6 +43,7 @@ class Background(Generic[T]):
             self._is_over.set()
 
     def wait(self) -> None:
+        """Until the work is done, whatever came of it; raises nothing of that."""
         self._is_over.wait()
 
     def result(self) -> T:
@@ -59,7 +60,7 @@ class Background(Generic[T]):
         if self._thread.ident is not None and self._thread is not current_thread() and not is_interrupted():
             attempt(self.wait)
 
-    def unlock_in_child(self) -> None:
+    def _unlock_in_child(self) -> None:
         """The thread stayed in the parent process."""
         if self._thread is not current_thread():
             self._is_over = Event()

@@ -1,4 +1,4 @@
-"""What is behind every front door: a loaded model, and the worker that runs it."""
+"""What is behind every front door: a loaded model, and how the thread that runs it is asked."""
 
 from __future__ import annotations
 

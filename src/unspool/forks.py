@@ -1,5 +1,5 @@
-"""Forks of the process: an interrupt of what a hook waits for is not lost, and no lock of ours is found in the
-child that nobody opens.
+"""Forks of the process: no interrupt of what a hook waits for is lost, and the child finds no lock of ours
+that nobody opens.
 
 Python prints what a hook of os.register_at_fork raises, and forks all the same. So Ctrl-C in a hook, or what
 the handler of any signal raises there, would never reach the program. Hooks that wait do it by `attempt`.
@@ -21,7 +21,7 @@ from unspool.errors import UnspoolError
 class Locked(Protocol):
     """Has what only the thread that took it gives back."""
 
-    def unlock_in_child(self) -> None:
+    def _unlock_in_child(self) -> None:
         """The process was forked: what another thread of it held is held by nobody here."""
         ...
 
@@ -83,7 +83,7 @@ def _forget() -> None:
 def _begin_in_child() -> None:
     _forget()  # it is the parent that was interrupted
     for each in list(locked):
-        each.unlock_in_child()
+        each._unlock_in_child()
 
 
 if hasattr(os, "register_at_fork"):

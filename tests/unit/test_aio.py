@@ -124,6 +124,9 @@ def test_a_priority_holds_from_before_the_first_step():
         readers = [asyncio.create_task(read(i, stream)) for i, stream in enumerate(streams)]
         while llm._worker._thread.commands.qsize() < 3:
             await asyncio.sleep(0.001)
+        llm.runner.let(50)  # the first, and one other
+        while not order:
+            await asyncio.sleep(0.001)
         llm.runner.let(None)
         await asyncio.gather(first, *readers)
 
@@ -194,6 +197,74 @@ def test_who_stops_reading_cancels_the_request(llm, way):
     asyncio.run(main())
     look(llm)
     assert llm.runner.n_forwards < 150
+
+
+@pytest.mark.parametrize("when", ["before", "read", "waiting", "over"])
+def test_a_stream_that_is_cancelled_leaves_its_last_events_if_it_has_begun(llm, when):
+    async def main():
+        stream = AsyncLLM.of(llm).stream([1, 2], LONG)
+        heard = []
+        if when != "before":
+            llm.runner.let(3)
+            heard.append(await anext(stream))
+            await asyncio.to_thread(llm.runner.is_held.wait, 30)
+        if when == "waiting":
+            for _ in range(2):
+                heard.append(await anext(stream))
+            waiting = asyncio.create_task(anext(stream))
+            await asyncio.sleep(0)
+        if when == "over":
+            llm.runner.let(None)
+            heard += [event async for event in stream]
+        cancelling = asyncio.create_task(stream.cancel())
+        if when in ("read", "waiting"):
+            await asyncio.to_thread(wait_until, lambda: llm._worker._thread.commands.qsize() == 1)
+        llm.runner.let(None)
+        await cancelling
+        await stream.cancel()
+        if when == "waiting":
+            heard.append(await waiting)
+        return heard + [event async for event in stream]
+
+    ends = [event.finish_reason for event in asyncio.run(main())][-1:]
+    assert ends == {"before": [], "over": ["length"]}.get(when, ["cancelled"])
+    look(llm)
+
+
+def test_a_stream_whose_model_is_closed_is_cancelled_already():
+    async def main():
+        async with AsyncLLM.of(LLM.from_parts(PacedRunner(), LETTERS, limits=Limits(n_unread=4))) as door:
+            stream = door.stream([1, 2], LONG)
+            await anext(stream)
+        await stream.cancel()
+        return [event.finish_reason async for event in stream][-1]
+
+    assert asyncio.run(main()) == "cancelled"
+
+
+def test_a_request_that_is_cancelled_while_it_is_being_made_never_begins(llm):
+    is_making, may_go = threading.Event(), threading.Event()
+
+    async def main():
+        stream = AsyncLLM.of(llm).stream([1, 2], LONG)
+        make = stream._make_request
+
+        def slowly():
+            is_making.set()
+            may_go.wait(30)
+            return make()
+
+        stream._make_request = slowly
+        reading = asyncio.create_task(ids_of(stream))
+        await asyncio.to_thread(is_making.wait, 30)
+        await stream.cancel()
+        may_go.set()
+        assert await reading == ()
+
+    n_before = llm.runner.n_forwards
+    asyncio.run(main())
+    assert llm.runner.n_forwards == n_before
+    look(llm)
 
 
 def test_a_task_that_waits_for_a_whole_answer_can_be_cancelled(llm):

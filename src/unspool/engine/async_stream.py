@@ -21,8 +21,8 @@ class AsyncEventStream:
 
     The last event of each answer has a finish_reason. The request runs ahead of its reader, by no more
     than Limits.n_unread steps. `aclose` cancels it, and so do leaving an `async with` block early,
-    cancelling the task that waits, and dropping the stream. An event whose `error` is set is handed out, and
-    then raised.
+    cancelling the task that waits, and dropping the stream; `cancel` leaves its last events to be read. An
+    event whose `error` is set is handed out, and then raised.
     """
 
     def __init__(self, worker: Worker, make_request: Callable[[], Request]) -> None:
@@ -30,12 +30,18 @@ class AsyncEventStream:
         self._worker = worker
         self._make_request: Callable[[], Request] | None = make_request
         self._inbox: LoopInbox | None = None  # while the request is in flight
+        self._request_id: int | None = None
         self._unread: deque[Event] = deque()
         self._error: BaseException | None = None
         self._priority: int | None = None  # for a request that has not begun
         self._is_waiting = False
         self._is_closed = False
         locked.add(self)
+
+    @property
+    def request_id(self) -> int | None:
+        """What its events are marked with; None before it has begun."""
+        return self._request_id
 
     def __aiter__(self) -> AsyncEventStream:
         return self
@@ -59,7 +65,7 @@ class AsyncEventStream:
         self._error = self._error or event.error
         return event
 
-    def unlock_in_child(self) -> None:
+    def _unlock_in_child(self) -> None:
         """Who read it stayed in the parent process, and so did a request that it was about to make."""
         if self._is_waiting and (self._inbox is None or self._inbox.request_id is None):
             self._error = forked()
@@ -74,6 +80,7 @@ class AsyncEventStream:
             self._inbox = inbox = LoopInbox(_bell_of(asyncio.get_running_loop()))
             if not self._is_closed:
                 await asyncio.wrap_future(self._worker.submit_open([request], [inbox]))
+                self._request_id = inbox.request_id
             if self._is_closed:  # meanwhile, maybe before the worker had heard of the request
                 self._worker.abandon([inbox])
                 raise StopAsyncIteration
@@ -97,6 +104,15 @@ class AsyncEventStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    async def cancel(self) -> None:
+        """End the request as it stands, and leave what there is to be read: see EventStream.cancel. One that
+        has not begun never does, and leaves nothing."""
+        if (inbox := self._inbox) is not None:
+            await asyncio.to_thread(self._worker.cancel, inbox)
+        else:
+            self._is_closed = True
+            self._make_request = None
 
     async def aclose(self) -> None:
         """End the request now if it has not ended, and drop what was not read; idempotent."""
@@ -176,7 +192,7 @@ class Bell:
         self._is_ringing = False
 
     def ring(self, inbox: LoopInbox) -> None:
-        """On the worker's thread. Raises RuntimeError when the loop is closed."""
+        """On the engine's thread. Raises RuntimeError when the loop is closed."""
         self._rung_for.append(inbox)
         try:
             if self.loop.is_closed():  # before it answered what was rung last, maybe

@@ -44,12 +44,12 @@ class EngineThread:
     def begin(self) -> None:
         """No thread and nothing to do."""
         self.commands: SimpleQueue[_Command] = SimpleQueue()  # `put` may be called from finalizers
-        self.unlock_in_child()
+        self._unlock_in_child()
         self.thread: SteppingThread | None = None
         self._has_left = threading.Event()
         self._has_ended = False
 
-    def unlock_in_child(self) -> None:
+    def _unlock_in_child(self) -> None:
         """A gate that no thread holds."""
         # After `is_closed` is set nobody waits for an answer. A finalizer may come in a second time.
         self.gate = threading.RLock()
@@ -114,6 +114,7 @@ class EngineThread:
             self.is_closed = True
             thread = self.thread
             if thread is None:
+                # What failed has closed its runners; what is not whole is not touched.
                 if self._failure is None:
                     self.engine.close()
                 return
@@ -131,7 +132,7 @@ class EngineThread:
             except Exception as error:  # there are others that have to begin
                 self._break(error)
             return
-        self.is_closed = True
+        self.is_closed = True  # what is not whole is not touched
         self._failure = UnspoolError(
             "the process was forked amid a step of the model, whose parent alone can run it; load it again",
             code="forked",
@@ -139,7 +140,7 @@ class EngineThread:
         for inbox in self._inboxes.values():
             _tell(inbox, forked())
 
-    # On the thread of the worker
+    # On the engine's thread
 
     def open(self, requests: Sequence[Request], inboxes: Sequence[Inbox]) -> None:
         added: dict[int, Inbox] = {}
@@ -158,6 +159,10 @@ class EngineThread:
         for inbox in inboxes:
             if inbox.request_id is not None and self._inboxes.pop(inbox.request_id, None) is not None:
                 self.engine.cancel(inbox.request_id)
+
+    def cancel(self, inbox: Inbox) -> None:
+        if inbox.request_id is not None:
+            self._deliver(self.engine.cancel(inbox.request_id))
 
     def resume(self, inbox: Inbox) -> None:
         if inbox.is_paused and inbox.request_id is not None:

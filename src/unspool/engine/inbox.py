@@ -1,4 +1,4 @@
-"""Where the worker leaves the events of a request, and where its reader finds them."""
+"""Where the engine's thread leaves the events of a request, and where its reader finds them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ News: TypeAlias = "tuple[Sequence[Event], bool]"  # of one step, and whether the
 
 
 class Inbox(Protocol):
-    """One request's news. The worker alone writes, and sets `request_id` and `is_paused`."""
+    """One request's news. The engine's thread alone writes, and sets `request_id` and `is_paused`."""
 
     request_id: int | None  # None before the engine has taken the request in
     is_paused: bool  # the reader is behind; it says `Worker.catch_up` once it is not
@@ -85,8 +85,8 @@ class Gathered:
         self._events: list[Event] = []
         locked.add(self)
 
-    def unlock_in_child(self) -> None:
-        """A thread that stayed in the parent may just have begun to wait."""
+    def _unlock_in_child(self) -> None:
+        """A thread that stayed in the parent may just have begun to wait. (Future has no public way.)"""
         self.whole._condition = threading.Condition()
 
     def put(self, events: Sequence[Event], is_over: bool) -> None:

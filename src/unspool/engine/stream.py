@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from functools import partial
 
 from unspool.engine.inbox import Mailbox
 from unspool.engine.prompt import checked_priority
@@ -60,7 +59,7 @@ class EventStream:
         self._error = self._error or event.error
         return event
 
-    def unlock_in_child(self) -> None:
+    def _unlock_in_child(self) -> None:
         """Who read it stayed in the parent process."""
         self._reading = threading.Lock()
 
@@ -98,14 +97,11 @@ class EventStream:
             self._worker.abandon([self._inbox])
 
     def cancel(self) -> None:
-        """End the request now, as it stands, and leave what there is to be read: the text up to here, and
-        behind it the last event of each answer, with the finish reason "cancelled"; idempotent."""
-        if self._is_over:
-            return
-        last = self._worker.call(partial(self._worker.engine.cancel, self.request_id))
-        self._worker.forget([self._inbox])  # nothing more is told to it
-        if last:
-            self._inbox.put(last, True)
+        """End the request as it stands, and leave what there is to be read: the text up to here, and behind
+        it the last event of each answer, with the finish reason "cancelled". Waits for the end of a step, but
+        not on a thread that runs an engine; idempotent. Raises nothing, also when the model is closed."""
+        if not self._is_over:
+            self._worker.cancel(self._inbox)
 
     def close(self) -> None:
         """End the request now if it has not ended, and drop what was not read; idempotent."""

@@ -65,16 +65,12 @@ class Worker:
         Nobody waits on a thread that runs an engine, or for one that has not begun: a stream may be closed by
         a finalizer, and those run wherever they are found.
         """
-        if not self._thread.may_wait:
-            self.abandon(inboxes)
-            return
-        try:
-            self.call(partial(self._thread.forget, inboxes))
-        except UnspoolError:
-            assert self._thread.is_closed, "nothing else is refused"
-        except BaseException:
-            self.abandon(inboxes)
-            raise
+        self._end(partial(self._thread.forget, inboxes))
+
+    def cancel(self, inbox: Inbox) -> None:
+        """End a request, whose last events its reader still gets, and wait until that is done, as `forget`
+        does; idempotent."""
+        self._end(partial(self._thread.cancel, inbox))
 
     def abandon(self, inboxes: Sequence[Inbox]) -> None:
         """`forget` without waiting, also from finalizers."""
@@ -88,6 +84,19 @@ class Worker:
     def set_priority(self, inbox: Inbox, priority: int) -> None:
         """Change the priority of a request, for the steps to come."""
         self._thread.post(partial(self._thread.set_priority, inbox, priority))
+
+    def _end(self, work: Callable[[], object]) -> None:
+        """Have the thread do what does nothing a second time, nor when the model is closed."""
+        if not self._thread.may_wait:
+            self._thread.post(work)
+            return
+        try:
+            self.call(work)
+        except UnspoolError:
+            assert self._thread.is_closed, "nothing else is refused"
+        except BaseException:
+            self._thread.post(work)
+            raise
 
     def close(self) -> None:
         """Cancel everything, end the thread and close the engine; idempotent.

@@ -42,7 +42,7 @@ print("both are well")
 
 def test_threads_that_fork_at_once_each_get_a_child_whose_engine_is_whole():
     program = """
-import os, signal, threading, time
+import os, threading, time
 from paced import LETTERS, PacedRunner
 from unspool import LLM, DecodingParams
 params = DecodingParams(temperature=0, max_tokens=200, ignore_eos=True)
@@ -156,7 +156,7 @@ def test_an_interrupt_while_threads_are_being_held_reaches_the_program_and_all_o
     number, handler, error = INTERRUPTS[way]
     program = f"""
 import os, signal, threading
-from paced import LETTERS, PacedRunner, wait_until
+from paced import LETTERS, PacedRunner
 from unspool import LLM, DecodingParams
 from unspool.errors import UnspoolError
 def stop(*_):

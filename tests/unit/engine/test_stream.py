@@ -7,7 +7,7 @@ import threading
 import pytest
 from paced import LETTERS, PacedRunner, wait_until
 
-from unspool import LLM, DecodingParams
+from unspool import LLM, DecodingParams, Limits
 
 LONG = DecodingParams(max_tokens=200, ignore_eos=True, seed=3)
 
@@ -63,7 +63,65 @@ def test_a_reader_that_waits_hears_that_another_thread_cancelled(llm):
     llm.runner.is_held.wait(30)
     cancelling = threading.Thread(target=stream.cancel)  # waits for the step that is held
     cancelling.start()
+    wait_until(lambda: llm._worker._thread.commands.qsize() == 1)
     llm.runner.let(None)
-    cancelling.join(30)
+    for thread in (cancelling, reader):
+        thread.join(30)
+        assert not thread.is_alive()
+    assert heard[-1].finish_reason == "cancelled"
+
+
+@pytest.fixture
+def paused():
+    """A model, and a stream of it whose reader is behind."""
+    with LLM.from_parts(PacedRunner(), LETTERS, limits=Limits(n_unread=4)) as llm:
+        stream = llm.stream([1, 2], LONG)
+        wait_until(lambda: llm._engine.is_resting)
+        yield llm, stream
+
+
+def read_by(stream) -> list:
+    """Its events, where they come to an end."""
+    heard = []
+    reader = threading.Thread(target=lambda: heard.extend(stream), daemon=True)
+    reader.start()
     reader.join(30)
-    assert heard[-1].finish_reason in ("cancelled", "length")
+    assert not reader.is_alive()
+    return heard
+
+
+def test_a_paused_stream_can_be_cancelled(paused):
+    llm, stream = paused
+    stream.cancel()
+    assert read_by(stream)[-1].finish_reason == "cancelled"
+    llm._worker.call(llm._engine.check)
+    assert llm._engine.is_idle
+
+
+def test_a_stream_whose_model_is_closed_is_cancelled_already(paused):
+    llm, stream = paused
+    llm.close()
+    stream.cancel()
+    assert read_by(stream)[-1].finish_reason == "cancelled"
+
+
+def test_an_interrupt_while_a_stream_is_cancelled_loses_none_of_its_events(paused, monkeypatch):
+    llm, stream = paused
+    call = llm._worker.call
+
+    def interrupted(work):
+        call(work)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(llm._worker, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.cancel()
+    stream.cancel()
+    assert read_by(stream)[-1].finish_reason == "cancelled"
+
+
+def test_a_stream_may_be_cancelled_on_the_thread_of_its_model(paused):
+    llm, stream = paused
+    llm._worker.submit(stream.cancel).result(30)
+    assert read_by(stream)[-1].finish_reason == "cancelled"

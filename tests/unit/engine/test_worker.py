@@ -351,8 +351,9 @@ def test_who_closes_again_after_an_interrupt_waits_for_the_thread_all_the_same(l
     with pytest.raises(KeyboardInterrupt):
         llm.close()
     closing = threading.Thread(target=llm.close)
+    n_before = llm._worker._thread.commands.qsize()
     closing.start()
-    closing.join(0.1)
+    wait_until(lambda: llm._worker._thread.commands.qsize() > n_before)
     assert closing.is_alive()
     llm.runner.let(None)
     closing.join()
