@@ -147,7 +147,8 @@ class AsyncLLM(Door):
 
         `prompts` may also be asynchronous; then answers come as they are there, however long the next prompt
         takes. Leaving early cancels what is in flight, a moment later; `aclose` does it at once, and
-        `contextlib.aclosing` calls that.
+        `contextlib.aclosing` calls that. Raises BadRequest where `params` come one by one and do not end with
+        the prompts, and what the prompts raise, each in its turn.
         """
         checked = How(n, **how)
         for_all = params is None or not isinstance(params, Iterable)

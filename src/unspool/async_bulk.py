@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
-from unspool.bulk import pairs_of, shown
+from unspool.bulk import OneForEach, pairs_of, shown
 from unspool.engine.prompt import Prompt
 from unspool.params import DecodingParams
 
@@ -32,18 +32,15 @@ def awaited_in_order(
 async def _paired(
     prompts: AsyncIterable[Prompt], params: DecodingParams | Iterable[DecodingParams]
 ) -> AsyncGenerator[_Pair, None]:
-    """What `pairs_of` does, which is a `zip`."""
+    """What `pairs_of` does."""
     if isinstance(params, DecodingParams):
         async for prompt in prompts:
             yield prompt, params
         return
-    each = iter(params)
+    each = OneForEach(params)
     async for prompt in prompts:
-        if (its_params := next(each, None)) is None:
-            raise ValueError("params is shorter than prompts")
-        yield prompt, its_params
-    if next(each, None) is not None:
-        raise ValueError("params is longer than prompts")
+        yield prompt, each.take()
+    each.end()
 
 
 async def _run(

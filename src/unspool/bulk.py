@@ -44,7 +44,41 @@ def pairs_of(
         )
     if isinstance(params, DecodingParams):
         return zip(prompts, repeat(params), strict=False)
-    return zip(prompts, params, strict=True)
+    return _pairs(prompts, params)
+
+
+def _pairs(
+    prompts: Iterable[Prompt], params: Iterable[DecodingParams]
+) -> Iterator[tuple[Prompt, DecodingParams]]:
+    each = OneForEach(params)
+    for prompt in prompts:
+        yield prompt, each.take()
+    each.end()
+
+
+class OneForEach:
+    """Parameters that come one by one, beside prompts that do; refused where one of them ends first."""
+
+    def __init__(self, params: Iterable[DecodingParams]) -> None:
+        self._params: Iterator[DecodingParams] = iter(params)
+        self._n_taken = 0
+
+    def take(self) -> DecodingParams:
+        """Of the next prompt, as they were given: None, too."""
+        for its_params in self._params:
+            self._n_taken += 1
+            return its_params
+        raise self._refusal("params", "prompts")
+
+    def end(self) -> None:
+        """There is no other prompt."""
+        for _ in self._params:
+            raise self._refusal("prompts", "params")
+
+    def _refusal(self, ended: str, going_on: str) -> BadRequest:
+        return BadRequest(
+            f"{ended} ended after {self._n_taken} {going_on}; give one for each", code="bad_params"
+        )
 
 
 def shown(prompts: object, *, progress: bool) -> AbstractContextManager[Callable[[], object]]:

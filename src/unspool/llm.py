@@ -142,7 +142,8 @@ class LLM(Door):
 
         No more prompts are taken than are needed to keep the engine busy (twice Limits.n_tasks). `params`
         are for all, or come one by one too. `progress` draws a bar on standard error when that is a terminal.
-        A prompt that is refused raises when its turn comes; leaving early cancels what is in flight.
+        A prompt that is refused raises when its turn comes, and so does BadRequest where `params` come one by
+        one and do not end with the prompts; leaving early cancels what is in flight.
         """
         from unspool.bulk import answers_in_order
 

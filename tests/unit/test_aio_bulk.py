@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 from paced import LETTERS, PacedRunner
 
-from unspool import LLM, AsyncLLM, DecodingParams, Limits
+from unspool import LLM, AsyncEventStream, AsyncLLM, DecodingParams, EventStream, Limits
 from unspool.errors import BadRequest
 
 GREEDY = DecodingParams(temperature=0, max_tokens=10, ignore_eos=True)
@@ -40,9 +40,10 @@ def public(door: type) -> dict[str, list[str]]:
 
 
 def test_both_doors_have_the_same_methods_with_the_same_arguments():
-    blocking, awaited = public(LLM), public(AsyncLLM)
-    assert blocking.pop("close") == awaited.pop("aclose")
-    assert blocking == awaited
+    for doors in ((LLM, AsyncLLM), (EventStream, AsyncEventStream)):
+        blocking, awaited = map(public, doors)
+        assert blocking.pop("close") == awaited.pop("aclose")
+        assert blocking == awaited
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -157,10 +158,10 @@ async def broken_elsewhere():
         (lambda: [[1], [2], [99], [98], [3]], GREEDY, BadRequest, "token id 99"),
         (broken, GREEDY, ZeroDivisionError, "no more"),
         (broken_elsewhere, GREEDY, ZeroDivisionError, "no more"),
-        (lambda: [[1]] * 3, [GREEDY] * 2, ValueError, "shorter"),
-        (lambda: several(3), [GREEDY] * 2, ValueError, "shorter"),
-        (lambda: [[1]] * 2, [GREEDY] * 3, ValueError, "longer"),
-        (lambda: several(2), [GREEDY] * 3, ValueError, "longer"),
+        (lambda: [[1]] * 3, [GREEDY] * 2, BadRequest, "^params ended after 2 prompts; give one for each$"),
+        (lambda: several(3), [GREEDY] * 2, BadRequest, "^params ended after 2 prompts; give one for each$"),
+        (lambda: [[1]] * 2, [GREEDY] * 3, BadRequest, "^prompts ended after 2 params; give one for each$"),
+        (lambda: several(2), [GREEDY] * 3, BadRequest, "^prompts ended after 2 params; give one for each$"),
         (lambda: [[1]] * 3, [GREEDY, GREEDY, 0.5], BadRequest, "params must be DecodingParams"),
     ],
 )
@@ -174,6 +175,16 @@ def test_what_is_wrong_is_raised_in_its_turn(llm, prompts, params, error, says):
         return told
 
     assert asyncio.run(main()) == [10, 10]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_none_among_the_params_is_the_defaults(llm, is_async):
+    async def main():
+        prompts = several(2) if is_async else [[1], [2]]
+        return [a.params async for a in AsyncLLM.of(llm).generate_all(prompts, [None, GREEDY])]
+
+    assert asyncio.run(main()) == [DecodingParams(), GREEDY]
+    assert [a.params for a in llm.generate_all([[1], [2]], [None, GREEDY])] == [DecodingParams(), GREEDY]
 
 
 def test_what_is_no_list_of_prompts_is_refused_at_once(llm):

@@ -151,8 +151,10 @@ def test_parameters_may_come_one_by_one_and_answers_in_lists(toy):
     assert [[a.token_ids for a in answers] for answers in every] == [
         [a.token_ids for a in toy.generate([1, 2], p, n=2)] for p in params
     ]
-    with pytest.raises(ValueError, match="shorter"):
-        list(toy.generate_all([[1]] * 3, params[:2]))
+    for n_prompts, says in ((3, "params ended after 2 prompts; "), (1, "prompts ended after 1 params; ")):
+        with pytest.raises(BadRequest, match=f"^{says}give one for each$") as caught:
+            list(toy.generate_all([[1]] * n_prompts, params[:2]))
+        assert caught.value.code == "bad_params"
 
 
 def test_a_prompt_that_is_refused_raises_in_its_turn(toy):
