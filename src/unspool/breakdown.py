@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,8 @@ from unspool.kv.layout import pages_for
 from unspool.loading import check_settings, open_model
 from unspool.runners.base import DEFAULT_PAGE_SIZE
 from unspool.runners.instructions import KINDS, Kind, spans
-from unspool.runners.native import NativeRunner, usable_processors
+from unspool.runners.native import NativeRunner
+from unspool.thread_count import usable_processors
 from unspool.types import Plan
 
 DEFAULT_ROWS: Final = (1, 8)
@@ -33,7 +34,7 @@ DEFAULT_PROMPT: Final = 256
 DEFAULT_CONTEXT: Final = 64
 DEFAULT_ROUNDS: Final = 20
 _LIMIT_TRIES: Final = 5  # measurements of the machine's limits, spread over the rounds
-RANGES: Final = {  # of what is asked for, the least and the most
+RANGES: Final[Mapping[str, tuple[int, int]]] = {  # of what is asked for, the least and the most
     "rows": (1, 1024),
     "prompt": (0, 1 << 20),
     "context": (0, 1 << 20),

@@ -88,7 +88,7 @@ def check_settings(
     weights: Any = None,
 ) -> None:
     """BadRequest for what no model could be loaded with, before any file is touched."""
-    _check_counts(threads=threads, context_length=context_length, kv_tokens=kv_tokens)
+    _check_counts(context_length=context_length, kv_tokens=kv_tokens)
     check_threads(threads)
     check_weights(weights)
     if kv_memory is not None:

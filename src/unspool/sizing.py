@@ -44,6 +44,9 @@ def kv_memory(
     kv_format       f16, or int8 or int4 to see what such a cache would take; scales come on top of it
     weight_bytes    of the weights as loaded, when `shape` is given
     amateur         a second model that is loaded beside, and reads every sequence too
+
+    Raises BadRequest for a value out of its range, for a model and a shape at once, and for an amateur beside
+    a shape or with fewer tokens than the model has.
     """
     _check_counts(context_length=context_length, n_sequences=n_sequences, page_size=page_size)
     if page_size & (page_size - 1):

@@ -397,7 +397,7 @@ def test_a_cache_may_be_sized_in_bytes_or_as_a_part_of_what_is_free(model, monke
         ({"kv_memory": 1.5}, r"kv_memory must be bytes .* at most 100%\), got 1.5"),
         ({"kv_memory": True}, "kv_memory must be bytes"),
         ({"kv_memory": "2GiB", "kv_tokens": 64}, "kv_tokens=64 and kv_memory='2GiB' both size the KV cache"),
-        ({"threads": 0}, "threads must be a whole number, at least 1, got 0"),
+        ({"threads": 0}, r"threads must be a whole number in \[1, 256\], got 0"),
         ({"threads": True}, "threads must be a whole number"),
         ({"context_length": -1}, "context_length must be a whole number"),
         ({"context_length": 129}, r"context_length must be in \[1, 128\]"),

@@ -33,7 +33,9 @@ def count(name: str, text: str | None) -> int | None:
 
 def threads(text: str | None) -> int | None:
     """--threads. Raises BadRequest."""
-    check_threads(n_threads := count("--threads", text))
+    value: Any = None if text is None else number_or_text(text)
+    check_threads(value)
+    n_threads: int | None = value
     return n_threads
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli import amounts
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
-from unspool.cli.interrupts import all_of, until_interrupted
+from unspool.cli.interrupts import all_of, seeded, until_interrupted
 from unspool.cli.text import checked, decoded, write, write_json
 from unspool.errors import BadRequest
 
@@ -86,10 +86,11 @@ def answers(
         print(f"note: {note}", file=sys.stderr)
     llm = model.load(quiet=quiet)
     try:
+        params = decoding.params if search is None else seeded(decoding.params, search)
         events, used_template = _start(
-            llm, text, raw=raw, system=system, params=decoding.params, n=n, search=search, quiet=quiet
+            llm, text, raw=raw, system=system, params=params, n=n, search=search, quiet=quiet
         )
-        with closing(until_interrupted(events)) as heard:
+        with closing(until_interrupted(events, None if search is None else params.seed)) as heard:
             yield (
                 heard,
                 {"model": model.name, "prompt": text, "chat_template": used_template} | _reported(search),
@@ -108,7 +109,7 @@ def searching(
     looks = search_named(search, n, must_contain)
     if looks is None:
         return None, n, decoding
-    decoding = decoding if looks.draws else decoding.drawing_nothing()
+    decoding = decoding.for_search(looks)
     looks.check(decoding.params)
     return looks, n if looks.n_answers == 1 else looks.n_answers, decoding
 
@@ -129,6 +130,21 @@ def beam_of(decoding: Decoding) -> str:
         wanted["alpha"] = wanted.pop("length_alpha")
     settings = ",".join(f"{name}={value}" for name, value in wanted.items())
     return f"beam:{settings}" if decoding.needs("beam") else "sample"
+
+
+def spelled(search: SomeSearch) -> str:
+    """A search as --search takes it: its name, and the settings that are not the usual ones."""
+    from unspool.search.named import written_out
+
+    return written_out(search)
+
+
+def check_one_answer(search: SomeSearch, what: str, wanted: str) -> None:
+    """Raise BadRequest for a search with several answers; `what` it was given as, `wanted` why one counts."""
+    if search.n_answers != 1:
+        raise BadRequest(
+            f"{what} has {search.n_answers} answers and {wanted}; give a search with one", code="bad_search"
+        )
 
 
 def search_named(text: str, n: int | None, must_contain: Sequence[str] = ()) -> SomeSearch | None:

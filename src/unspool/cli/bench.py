@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unspool.cli import amounts
-from unspool.cli.amounts import whole
 from unspool.cli.options import Model, Threads
 from unspool.cli.table import print_table
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -41,7 +40,7 @@ def bench(
     from unspool.cli.load import found_model
 
     def number(name: str, text: str) -> int:
-        return whole(f"--{name}", text, *RANGES[name])
+        return amounts.whole(f"--{name}", text, *RANGES[name])
 
     asked: dict[str, Any] = {  # all of it is read before a model is fetched
         "threads": amounts.threads(threads),

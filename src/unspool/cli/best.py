@@ -14,6 +14,7 @@ from unspool.cli.best_progress import Counter
 from unspool.cli.best_verifier import VerifierOptions, print_verifiers
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
+from unspool.cli.interrupts import seeded
 from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from unspool.best import BestReport, Judged
     from unspool.llm import LLM
-    from unspool.search.base import Search as SomeSearch
+    from unspool.params import DecodingParams
     from unspool.search.best_of import BestOf
 
 N_ANSWERS: Final = 16
@@ -141,16 +142,26 @@ def best(
     )
     if raw and system is not None:
         raise BadRequest("--system needs the chat template, which --raw leaves out; give one of them")
-    n_answers, budget_tokens = amounts.count("-n", n), amounts.count("--budget", budget)
+    typed_n, budget_tokens = amounts.count("-n", n), amounts.count("--budget", budget)
     decoding = model.beside(decoding)
+    width = None if search is not None or must_contain else decoding.need("beam").get("width")
     if search is None:
         search = "constrained-beam" if must_contain else beam_of(decoding)
-        width = None if must_contain else decoding.need("beam").get("width")
-        n_answers = n_answers or wanted.get("n") or width
-    n_answers = n_answers or wanted.get("n", N_ANSWERS)
+    if typed_n is not None:
+        n_answers = typed_n
+    elif "n" in wanted:
+        n_answers = wanted["n"]
+        if width is not None and n_answers > width:
+            raise BadRequest(
+                f"profile {decoding.profile_label} has {n_answers} answers judged, and its beam has {width} "
+                f"at most; give -n up to {width}, or a --search",
+                code="bad_n",
+            )
+    else:
+        n_answers = N_ANSWERS if width is None else width
     looks = search_named(search, n_answers, must_contain or ())
+    decoding = decoding.for_search(looks)
     if looks is not None:
-        decoding = decoding if looks.draws else decoding.drawing_nothing()
         looks.check(decoding.params)
 
     def spec_of(continues_prompt: bool) -> BestOf:
@@ -171,7 +182,7 @@ def best(
         print(f"note: {note}", file=sys.stderr)
     from unspool.cli.load import can_chat
 
-    seeded = _seeded(decoding, looks)
+    params = seeded(decoding.params, looks)
     llm = model.load(quiet=quiet)
     try:
         used_template = not raw and can_chat(llm)
@@ -179,11 +190,11 @@ def best(
             spec = spec_of(True)
         counter = Counter(n_answers, is_shown=not quiet and verifier != "person" and sys.stderr.isatty())
         try:
-            report = _run(llm, text, spec, seeded, system, used_template, quiet=quiet or raw, watch=counter)
+            report = _run(llm, text, spec, params, system, used_template, quiet=quiet or raw, watch=counter)
         except KeyboardInterrupt:
             counter.close()
             if not quiet:
-                seed = "" if seeded.params.seed is None else f" | seed: {seeded.params.seed}"
+                seed = "" if params.seed is None else f" | seed: {params.seed}"
                 print(f"{counter.line} | end: interrupted{seed}", file=sys.stderr)
             raise
         finally:
@@ -198,20 +209,11 @@ def best(
         _print(report, quiet=quiet)
 
 
-def _seeded(decoding: Decoding, looks: SomeSearch | None) -> Decoding:
-    """With a seed where something is drawn and nobody gave one: who breaks off can have the same again."""
-    if decoding.params.is_greedy or not (looks is None or looks.draws) or decoding.params.seed is not None:
-        return decoding
-    from unspool.rng import fresh_seed
-
-    return decoding.setting(seed=fresh_seed())
-
-
 def _run(
     llm: LLM,
     text: str,
     spec: BestOf,
-    decoding: Decoding,
+    params: DecodingParams,
     system: str | None,
     used_template: bool,
     *,
@@ -222,12 +224,12 @@ def _run(
         messages = [{"role": "user", "content": text}]
         if system is not None:
             messages.insert(0, {"role": "system", "content": system})
-        return llm.best_chat(messages, spec, decoding.params, watch=watch)
+        return llm.best_chat(messages, spec, params, watch=watch)
     if system is not None:
         raise BadRequest("--system needs a chat template and this model has none; put it in the prompt")
     if not quiet:
         print("note: this model has no chat template; the prompt is continued as it stands", file=sys.stderr)
-    return llm.best(text, spec, decoding.params, watch=watch)
+    return llm.best(text, spec, params, watch=watch)
 
 
 def _print(report: BestReport, *, quiet: bool) -> None:

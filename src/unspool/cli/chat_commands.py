@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from unspool.cli import chat_file
-from unspool.cli.chat_search import spelled
+from unspool.cli.answer import spelled
 from unspool.cli.chat_session import ChatSession, expand_path
 from unspool.cli.figures import figures_line
 from unspool.cli.param_words import shown

@@ -30,7 +30,8 @@ _NAMES = _NEW | {"format", "version", "model", "system", "params", "messages"}
 
 def content_of(session: ChatSession) -> dict[str, Any]:
     """The conversation as such an object."""
-    # Another profile than the usual one is not in the file, nor then what it is silent about in a search.
+    # No profile is in the file. Whoever loads it would be refused draws beside the search, so they are left
+    # out; of the usual profile they give way by themselves.
     params = session.params if session.decoding.is_default else session.asked_params
     messages = []
     for turn in session.turns:
@@ -80,7 +81,7 @@ def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> W
         raise _bad(path, "format", content.get("format"), f"must be {FORMAT!r}: not a saved chat")
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
-        raise _bad(path, "version", version, f"must be at most {VERSION}; another unspool wrote it")
+        raise _bad(path, "version", version, f"must be 1 or {VERSION}; another unspool wrote it")
     if unknown := sorted(content.keys() - (_NAMES if version > 1 else _NAMES - _NEW)):
         raise _bad(path, unknown[0], content[unknown[0]], "has no place in a saved chat; take it out")
     amateur = content.get("amateur")

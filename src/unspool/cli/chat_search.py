@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from unspool.cli.answer import beam_of, search_named
-from unspool.errors import BadRequest
+from unspool.cli.answer import beam_of, check_one_answer, search_named
 
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
@@ -19,8 +18,8 @@ def typed_search(search: str | None, must_contain: Sequence[str] = ()) -> Search
     """The search that --search names, or that phrases need. Raises BadRequest."""
     if search is None and not must_contain:
         return None
-    found = search_named(search or "constrained-beam", None, must_contain)
-    return _with_one_answer(found, f"--search {search}")
+    search = "constrained-beam" if search is None else search
+    return _with_one_answer(search_named(search, None, must_contain), f"--search {search}")
 
 
 def meant_by(decoding: Decoding) -> Search | None:
@@ -47,17 +46,6 @@ def read(told: Any) -> Search | None:
 
 
 def _with_one_answer(search: Search | None, what: str) -> Search | None:
-    if search is not None and search.n_answers != 1:
-        raise BadRequest(
-            f"{what} has {search.n_answers} answers and a chat goes on with one; "
-            "`unspool run` writes several, and a search with one can be asked for here",
-            code="bad_search",
-        )
+    if search is not None:
+        check_one_answer(search, what, "a chat goes on with one, where `unspool run` writes several")
     return search
-
-
-def spelled(search: Search) -> str:
-    """A search as --search takes it: its name, and the settings that are not the usual ones."""
-    from unspool.search.named import written_out
-
-    return written_out(search)

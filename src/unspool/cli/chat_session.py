@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from unspool.cli.chat_search import meant_by
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
-from unspool.cli.interrupts import until_interrupted
+from unspool.cli.interrupts import seeded, until_interrupted
 from unspool.cli.typed import read_value
 from unspool.errors import BadRequest
 
@@ -100,8 +100,7 @@ class ChatSession:
         return self.chosen if self.is_chosen else meant_by(decoding)
 
     def _params(self, decoding: Decoding) -> DecodingParams:
-        search = self._search(decoding)
-        return (decoding if search is None or search.draws else decoding.drawing_nothing()).params
+        return decoding.for_search(self._search(decoding)).params
 
     def _check(self, decoding: Decoding) -> None:
         """Raise BadRequest for what cannot be asked for here."""
@@ -131,13 +130,17 @@ class ChatSession:
 
         When the consumer stops early, is interrupted, or the model fails half way, what was written by
         then is kept. When nothing was written, the message stays without an answer. After Ctrl-C the last
-        event has the finish reason "cancelled", and KeyboardInterrupt is raised behind it.
+        event has the finish reason "cancelled", and KeyboardInterrupt is raised behind it; of a search that
+        has told nothing by then it has the seed alone.
         """
         turn = self.turns[-1]
         assert turn.assistant is None, "the last message has its answer"
-        written = ""
+        written, asked, seed = "", self.asked, None
+        if "search" in asked:
+            asked["params"] = seeded(asked["params"], asked["search"])
+            seed = asked["params"].seed
         try:
-            with closing(until_interrupted(llm.stream_chat(self.messages(), **self.asked))) as events:
+            with closing(until_interrupted(llm.stream_chat(self.messages(), **asked), seed)) as events:
                 for event in events:
                     written += event.text
                     if event.error is not None:

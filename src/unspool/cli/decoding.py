@@ -11,6 +11,7 @@ from unspool.errors import BadRequest
 if TYPE_CHECKING:
     from unspool.params import DecodingParams
     from unspool.profiles import Profile
+    from unspool.search.base import Search
 
 DEFAULT_PROFILE: Final = "default"
 REPORTS: Final = ("logprobs", "prompt_logprobs", "trace")  # parameters
@@ -52,7 +53,11 @@ class Decoding:
         """The same with more values typed."""
         return self._over(self.profile, {**self.typed, **values}, self.has)
 
-    def drawing_nothing(self) -> Decoding:
+    def for_search(self, search: Search | None) -> Decoding:
+        """The same beside a search; None samples."""
+        return self if search is None or search.draws else self._drawing_nothing()
+
+    def _drawing_nothing(self) -> Decoding:
         """The same for a search that draws nothing.
 
         A profile that nobody chose says nothing to it, and of one that is meant for such a search what is

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from unspool.cli.answer import beam_of, search_named
+from unspool.cli.answer import beam_of, check_one_answer, search_named
 from unspool.cli.text import counted
 from unspool.errors import BadRequest, ParameterConflict
 
@@ -68,18 +68,9 @@ def one_best(search: str | None, decoding: Decoding) -> SomeSearch | None:
     found = search_named(name, None)
     if found is None:
         return None
-    if found.n_answers != 1:
-        raise BadRequest(
-            f"--search {name} has {found.n_answers} answers and the best one is evaluated; give a search "
-            "with one",
-            code="bad_search",
-        )
-    found.check(_beside_search(decoding, found).params)
+    check_one_answer(found, f"--search {name}", "the best one is evaluated")
+    found.check(decoding.for_search(found).params)
     return found
-
-
-def _beside_search(decoding: Decoding, search: SomeSearch) -> Decoding:
-    return decoding if search.draws else decoding.drawing_nothing()
 
 
 def wanted_of(
@@ -123,7 +114,7 @@ def wanted_of(
     once = DecodingParams(temperature=0, max_tokens=params.max_tokens, stop=params.stop, **beside)
     wanted = [Wanted("greedy", once, int(greedy)), Wanted("sample", params, n)]
     if search is not None:
-        best = replace(_beside_search(decoding, search).params, stop=ends)
+        best = replace(decoding.for_search(search).params, stop=ends)
         wanted.append(Wanted("search", best, 1, search))
     return wanted
 

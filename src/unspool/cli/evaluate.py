@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from unspool.cli import amounts
-from unspool.cli.answer import NEEDS
-from unspool.cli.chat_search import spelled
+from unspool.cli.answer import NEEDS, spelled
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.eval_options import (

@@ -145,9 +145,13 @@ class View:
     def expands(self, number: int) -> bool:
         return self.expands_all or number in self.expanded or number == self.only
 
+    def _named(self) -> list[tuple[str, int]]:
+        """The tokens that must be there, each with its option."""
+        return [("--token", self.only or 1), *(("--expand", n) for n in sorted(self.expanded))]
+
     def check(self, max_tokens: int | None) -> None:
         """Raise BadRequest for a token that no answer can have, before there is one."""
-        for name, number in (("--token", self.only or 1), *(("--expand", n) for n in sorted(self.expanded))):
+        for name, number in self._named():
             if max_tokens is not None and number > max_tokens:
                 raise _no_such_token(name, number, f"an answer has at most {max_tokens} tokens")
 
@@ -157,8 +161,7 @@ class View:
         n_steps = max(
             [len(traces), *(step.n_tokens for e in heard if e.search_tree for step in e.search_tree.steps)]
         )
-        numbers = [("--token", self.only or 1), *(("--expand", n) for n in sorted(self.expanded))]
-        for name, number in numbers:
+        for name, number in self._named():
             n_there = n_steps if name == "--expand" else len(traces)
             if number > n_there:
                 raise _no_such_token(name, number, f"the answer has {n_there} tokens")

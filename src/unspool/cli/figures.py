@@ -12,16 +12,11 @@ if TYPE_CHECKING:
 
 
 def figures_line(event: Event, profile: str = "", *, is_one_of_many: bool = False) -> str:
-    """Tokens, times, speeds, reason, seed, score and profile of an answer, from its last event."""
-    usage = event.usage
-    assert usage is not None, "only the last event has figures"
-    cached = f", {usage.cached_tokens} cached" if usage.cached_tokens else ""
-    parts = [
-        f"prompt: {counted(usage.prompt_tokens, 'token')}{cached}{_speed(usage.prefill_tokens_per_s)}",
-        f"answer: {counted(usage.completion_tokens, 'token')}{_speed(usage.decode_tokens_per_s)}",
-    ]
-    if usage.completion_tokens:
-        parts.append(f"first token: {usage.ttft_ms:.0f} ms")
+    """Tokens, times, speeds, reason, seed, score and profile of an answer, from its last event.
+
+    One that was broken off before its first event has no tokens and times.
+    """
+    parts = [] if event.usage is None else _of_usage(event.usage)
     parts.append(f"end: {_reason(event)}")
     if event.seed is not None:
         parts.append(f"seed: {event.seed}")
@@ -32,6 +27,17 @@ def figures_line(event: Event, profile: str = "", *, is_one_of_many: bool = Fals
     if profile:
         parts.append(f"profile: {profile}")
     return " | ".join(parts)
+
+
+def _of_usage(usage: Usage) -> list[str]:
+    cached = f", {usage.cached_tokens} cached" if usage.cached_tokens else ""
+    parts = [
+        f"prompt: {counted(usage.prompt_tokens, 'token')}{cached}{_speed(usage.prefill_tokens_per_s)}",
+        f"answer: {counted(usage.completion_tokens, 'token')}{_speed(usage.decode_tokens_per_s)}",
+    ]
+    if usage.completion_tokens:
+        parts.append(f"first token: {usage.ttft_ms:.0f} ms")
+    return parts
 
 
 def usage_dict(usage: Usage) -> dict[str, Any]:

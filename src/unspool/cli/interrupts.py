@@ -12,25 +12,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
     from unspool.engine.stream import EventStream
+    from unspool.params import DecodingParams
+    from unspool.search.base import Search
     from unspool.types import Event
 
 
 class Interrupts:
     """Ctrl-C while an answer is written.
 
-    Before its first token the whole prompt may have to be read, so KeyboardInterrupt is raised at once
-    (and the request ends with the step that runs). After it, the answer ends between two tokens, so that
-    what is kept is what was shown; a second Ctrl-C is raised at once.
+    Before its first event the whole prompt may have to be read, or a whole search to end, so
+    KeyboardInterrupt is raised at once (and the request ends with the step that runs). After it, the answer
+    ends between two tokens, so that what is kept is what was shown; a second Ctrl-C is raised at once.
     """
 
     def __init__(self) -> None:
-        self._has_begun = False
-        self._is_stopping = False
-
-    def is_stopping(self) -> bool:
-        """Asked after every token: was Ctrl-C pressed?"""
-        self._has_begun = True
-        return self._is_stopping
+        self.has_begun = False  # whether there was an event
+        self.is_stopping = False  # whether Ctrl-C was pressed since
 
     def __enter__(self) -> Interrupts:
         self._before = signal.signal(signal.SIGINT, self._on_interrupt)
@@ -40,21 +37,40 @@ class Interrupts:
         signal.signal(signal.SIGINT, self._before)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self._is_stopping or not self._has_begun:
+        if self.is_stopping or not self.has_begun:
             signal.default_int_handler(number, frame)
-        self._is_stopping = True
+        self.is_stopping = True
 
 
-def until_interrupted(stream: EventStream) -> Generator[Event, None, None]:
+def seeded(params: DecodingParams, search: Search | None) -> DecodingParams:
+    """With a seed where something is drawn and nobody gave one: who breaks off can have the same again."""
+    if params.seed is not None or params.is_greedy or (search is not None and not search.draws):
+        return params
+    from unspool.rng import fresh_seed
+
+    return params.replace(seed=fresh_seed())
+
+
+def until_interrupted(stream: EventStream, seed: int | None = None) -> Generator[Event, None, None]:
     """The events of an answer, and after Ctrl-C those that there are: the last has the finish reason
-    "cancelled", figures and the seed. KeyboardInterrupt is raised behind it."""
+    "cancelled", figures and the seed. KeyboardInterrupt is raised behind it.
+
+    Before the first event no figures are to be had. `seed` is told even then: that of a search, which may
+    have worked for minutes.
+    """
     with closing(stream), Interrupts() as interrupts:
-        for event in stream:
-            yield event
-            if interrupts.is_stopping():
-                stream.cancel()
-                yield from stream
-                raise KeyboardInterrupt
+        try:
+            for event in stream:
+                interrupts.has_begun = True
+                yield event
+                if interrupts.is_stopping:
+                    stream.cancel()
+                    yield from stream
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if seed is not None and not interrupts.has_begun:
+                yield Event(0, "", (), finish_reason="cancelled", seed=seed)
+            raise
 
 
 def all_of(events: Iterable[Event], decoding: Decoding, *, quiet: bool) -> list[Event]:
@@ -65,7 +81,7 @@ def all_of(events: Iterable[Event], decoding: Decoding, *, quiet: bool) -> list[
         for event in events:
             heard.append(event)
     except KeyboardInterrupt:
-        last = next((event for event in heard if event.usage is not None), None)
+        last = next((event for event in heard if event.finish_reason == "cancelled"), None)
         if last is not None and not quiet:
             from unspool.cli.figures import figures_line
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from unspool.errors import BadRequest
-
 if TYPE_CHECKING:
     from unspool.engine.limits import Limits
     from unspool.llm import LLM
@@ -31,13 +29,10 @@ def load_llm(
     """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
     beside it likewise."""
     from unspool.models.found import Found
-    from unspool.runners.base import RUNNERS
 
-    if runner not in RUNNERS:
-        raise BadRequest(f"--runner must be {' or '.join(RUNNERS)}, got {runner!r}", code="bad_runner")
     _check(runner, threads, context, kv, weights)
     path = found_model(model, quiet=quiet)
-    beside = None if amateur is None else found_model(amateur, quiet=quiet)
+    beside = None if amateur is None else Found(amateur, found_model(amateur, quiet=quiet))
     from unspool import loading
     from unspool.background import Background
 
@@ -48,7 +43,7 @@ def load_llm(
             threads=threads,
             context_length=context,
             runner=runner,
-            amateur=None if amateur is None or beside is None else Found(amateur, beside),
+            amateur=beside,
             weights=weights,
             **kv,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from unspool.unsupported import UNSUPPORTED
 
 _SAMPLES: Final = "--temperature 0 takes the likeliest token, and above 0 tokens are drawn"
 _BEAM: Final = "beams are a search of their own: --search beam, with settings as in beam:width=4,alpha=0.6"
+_OPTION: Final = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")  # in a sentence
 # Names of other engines that are no parameter here, and what does the same.
 _OTHERWISE: Final[Mapping[str, str]] = {
     "do_sample": _SAMPLES,
@@ -32,16 +34,18 @@ _OTHERWISE: Final[Mapping[str, str]] = {
 
 
 def said_of(unknown: str, where: str, program: Any) -> str | None:
-    """One line about an option of this name, given to the command `where`; None where nobody knows it."""
-    name = unknown.lstrip("-").replace("-", "_")
-    if name in UNSUPPORTED:
+    """One line about an option of this name, given to the command `where`; None where nobody knows it, or
+    what does the same is not there either."""
+    name, commands = unknown.lstrip("-").replace("-", "_"), dict(_commands(program))
+    here = commands.get(where.partition(" ")[2], set())
+    if name in UNSUPPORTED and "--amateur" in here:
         return f"{unknown}: {UNSUPPORTED[name]} (--amateur MODEL, with --contrast beta=X for how much)"
-    if there := [path for path, options in _commands(program) if unknown in options]:
+    if name in _OTHERWISE and here.issuperset(_OPTION.findall(_OTHERWISE[name])):
+        return f"there is no {unknown} here; {_OTHERWISE[name]}"
+    if there := [path for path, options in commands.items() if unknown in options]:
         do = "has" if len(there) == 1 else "have"
         return f"`{where}` has no {unknown}; {listed(there)} {do} it; see `{where} --help`"
-    if name in _OTHERWISE:
-        return f"there is no {unknown} here; {_OTHERWISE[name]}"
-    if (ours := _ours(name)) is not None:
+    if (ours := _ours(name)) is not None and option(ours) in here:
         return f"there is no {unknown} here; {option(ours)} is what it is called"
     return None
 

@@ -15,7 +15,7 @@ from jinja2 import nodes
 from unspool.errors import BadRequest, TemplateError, brief
 
 ROLES: Final = ("system", "user", "assistant", "tool", "developer", "function")  # of the chat APIs there are
-_WORDS: Final = "words that no message has said"
+_WORDS: Final = ("one thing", "quite another")  # what is said or not, whatever a template does to words
 _TALKING: Final = ("user", "assistant")  # every template has a place for these
 
 
@@ -31,11 +31,12 @@ def check_roles(
     named: frozenset[str],
     write: Callable[[list[Mapping[str, Any]]], str],
 ) -> None:
-    """Raise BadRequest for a role that neither chats nor this template have, and for a message that the
-    template leaves out because it does not know its role. `write` is the template."""
+    """Raise BadRequest for a role that neither chats nor this template have, and for messages that the
+    template leaves out because it does not know their role. `write` is the template."""
+    heard: set[str] = set()
     for index, message in enumerate(messages):
         role = message["role"]
-        if role in named or role in _TALKING:
+        if role in named or role in _TALKING or role in heard:
             continue
         if role not in ROLES:
             raise BadRequest(
@@ -43,25 +44,42 @@ def check_roles(
                 f"template names, got {brief(role)}; say who speaks in the text of a user's message",
                 code="bad_role",
             )
-        if _leaves_out(messages, index, write):
+        if not _says_something(message):
+            continue
+        if _leaves_out(role, messages, write):
             raise BadRequest(
                 f"messages[{index}]: the model's chat template does not know the role {role!r} and leaves "
-                "out what it says; say it as 'user'" + ("" if role == "system" else ", or as 'system'"),
+                "out what it says; say it as 'user'" + (", or as 'system'" if "system" in named else ""),
                 code="bad_role",
             )
+        heard.add(role)
 
 
 def _leaves_out(
-    messages: Sequence[Mapping[str, Any]], index: int, write: Callable[[list[Mapping[str, Any]]], str]
+    role: str, messages: Sequence[Mapping[str, Any]], write: Callable[[list[Mapping[str, Any]]], str]
 ) -> bool:
-    """Whether other words in this message would change nothing."""
-    content: Any = [{"type": "text", "text": _WORDS}] if _has_parts(messages[index]) else _WORDS
-    probed = [*messages[:index], {**messages[index], "content": content}, *messages[index + 1 :]]
+    """Whether other words in the messages of this role would change nothing."""
+
+    def saying(words: str) -> list[Mapping[str, Any]]:
+        return [
+            {**each, "content": _in_form_of(each["content"], words)}
+            if each["role"] == role and _says_something(each)
+            else each
+            for each in messages
+        ]
+
     try:
-        return _WORDS not in write(probed)
+        one, another = (write(saying(words)) for words in _WORDS)
     except TemplateError:
         return False  # it minds what the message says
+    return one == another
 
 
-def _has_parts(message: Mapping[str, Any]) -> bool:
-    return isinstance(message.get("content"), list)
+def _in_form_of(content: Any, words: str) -> Any:
+    return [{"type": "text", "text": words}] if isinstance(content, list) else words
+
+
+def _says_something(message: Mapping[str, Any]) -> bool:
+    content = message.get("content", "")
+    parts = [part["text"] for part in content] if isinstance(content, list) else [content]
+    return any(part.strip() for part in parts)

@@ -23,7 +23,7 @@ from unspool.once import once
 from unspool.runners.base import DEFAULT_PAGE_SIZE, KvShape
 from unspool.runners.kv_order import page_of_tokens, tokens_of_page
 from unspool.runners.native_builder import Builder
-from unspool.thread_count import check_threads
+from unspool.thread_count import check_threads, usual_threads
 from unspool.types import F32, U8, Plan
 
 if TYPE_CHECKING:
@@ -38,20 +38,13 @@ def instruction_sets() -> list[str]:
     return list(_native.instruction_sets())
 
 
-def usable_processors() -> int:
-    """How many processors this process may run on."""
-    try:
-        return max(1, len(os.sched_getaffinity(0)))
-    except AttributeError:  # not on macOS or Windows
-        return max(1, os.cpu_count() or 1)
-
-
 class NativeRunner:
     """A `Runner` over the C++ core.
 
-    `n_threads` defaults to the processors this process may run on; the caller's thread is one of them.
-    Results do not depend on it. Threads that call take turns. A forked child goes on with threads of its own,
-    unless another thread had its turn at the fork: then every use raises UnspoolError with the code `forked`.
+    `n_threads` defaults to the processors this process may run on, 256 at most; the caller's thread is one of
+    them. Results do not depend on it. Threads that call take turns. A forked child goes on with threads of
+    its own, unless another thread had its turn at the fork: then every use raises UnspoolError with the code
+    `forked`.
     """
 
     def __init__(
@@ -65,7 +58,7 @@ class NativeRunner:
         isa: str | None = None,
     ) -> None:
         check_threads(n_threads)
-        n_threads = usable_processors() if n_threads is None else n_threads
+        n_threads = usual_threads() if n_threads is None else n_threads
         if page_size not in PAGE_SIZES:
             raise BadRequest(
                 f"{named('page_size')} must be one of {', '.join(map(str, PAGE_SIZES))} for the native "

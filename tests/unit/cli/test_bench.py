@@ -53,7 +53,7 @@ def test_json_has_the_same(unspool, path):
         (("--rows", "0"), "--rows must be a whole number in [1, 1024], got '0'"),
         (("--prompt", "-1"), "--prompt must be a whole number in [0, 1048576], got '-1'"),
         (("--rounds", "-1"), "--rounds must be a whole number in [1, 100000], got '-1'"),
-        (("--threads", "257"), "--threads must be in [1, 256], got 257; leave it out"),
+        (("--threads", "257"), "--threads must be a whole number in [1, 256], got 257; leave it out"),
         (("--rows", "", "--prompt", "0"), "nothing to measure"),
         (("--context", "4096"), "the model's context is 128 tokens"),
     ],

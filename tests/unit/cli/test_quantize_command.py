@@ -48,7 +48,7 @@ def test_mistakes_are_one_line_and_exit_code_2(model, tmp_path, capsys):
     for arguments, said in (
         (["--type", "q9"], "type must be one of q4_0"),
         (["--threads", "0"], "--threads must be a whole number"),
-        (["--threads", "99999"], "--threads must be in [1, 256], got 99999; leave it out"),
+        (["--threads", "99999"], "--threads must be a whole number in [1, 256], got 99999; leave it out"),
     ):
         assert run_command(["quantize", str(model), str(out), *arguments]) == 2
         assert said in capsys.readouterr().err

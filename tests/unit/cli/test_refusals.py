@@ -59,10 +59,10 @@ COMMANDS = {
     ("commands", "options", "says"),
     [
         (ALL, ["--context", "999"], "--context must be in [1, 128], the model's own, got 999"),
-        (ALL, ["--threads", "9999"], "--threads must be in [1, 256], got 9999; leave it out"),
+        (ALL, ["--threads", "9999"], "--threads must be a whole number in [1, 256], got 9999; leave it out"),
         (ALL, ["--kv", "1KiB"], "--kv '1KiB' is 1 KiB, and one page of 32 tokens takes 8 KiB; give more\n"),
         (ALL, ["--kv", "99999999999"], "--kv must be at most 536870912 with pages of 32, got 99999999999"),
-        (ALL, ["--runner", "other"], "--runner must be native or reference, got 'other'"),
+        (ALL, ["--runner", "other"], "--runner must be one of native, reference, got 'other'"),
         (ALL, ["--runner", "reference", "--threads", "1"], "runner has no threads; leave --threads out"),
         (ALL, ["--weights", "q5"], "--weights must be one of q8, q4, got 'q5'"),
         (ALL, ["--temperature", "nan"], "temperature must be a number in [0, 100], got nan"),

@@ -128,7 +128,7 @@ def test_a_forced_instruction_set_is_used(monkeypatch):
 
 def test_settings_out_of_range_are_refused_with_the_way_out(monkeypatch):
     source = tiny_source(TinySpec())
-    with pytest.raises(BadRequest, match=r"threads must be in \[1, 256\], got 0"):
+    with pytest.raises(BadRequest, match=r"threads must be a whole number in \[1, 256\], got 0"):
         native(source, n_threads=0)
     with pytest.raises(BadRequest, match="page_size must be one of"):
         native(source, page_size=8)

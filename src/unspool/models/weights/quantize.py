@@ -6,7 +6,6 @@ the error, as a part of that of the weights, is what `RELATIVE_ERROR` says; a te
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -25,6 +24,7 @@ from unspool.models.weights.encode_legacy import (
     encode_q5_1,
     encode_q8_0,
 )
+from unspool.thread_count import usual_threads
 from unspool.types import F32, U8
 
 # (N, block_values) float32 -> the bytes of N blocks
@@ -82,7 +82,7 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
                 )
             out[_bytes_of(encoding, start) : _bytes_of(encoding, stop)] = ENCODERS[encoding](values)
 
-    with ThreadPoolExecutor(n_threads or os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(n_threads or usual_threads()) as pool:
         list(pool.map(work, range(0, n_values, step)))
     return Tensor(tensor.name, tensor.shape, encoding, out)
 
