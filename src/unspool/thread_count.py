@@ -29,7 +29,7 @@ def check_threads(n_threads: Any) -> None:
         return
     if type(n_threads) is not int or not 1 <= n_threads <= MAX_THREADS:
         raise BadRequest(
-            f"{named('threads')} must be a whole number in [1, {MAX_THREADS}], got {brief(n_threads)}; leave it out "
-            "for all processors",
+            f"{named('threads')} must be a whole number in [1, {MAX_THREADS}], got {brief(n_threads)}; leave "
+            "it out for all processors",
             code="bad_threads",
         )

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def figures_line(event: Event, profile: str = "", *, is_one_of_many: bool = False) -> str:
     """Tokens, times, speeds, reason, seed, score and profile of an answer, from its last event.
 
-    One that was broken off before its first event has no tokens and times.
+    One that was broken off before its first event is all answers at once, without tokens and times.
     """
     parts = [] if event.usage is None else _of_usage(event.usage)
     parts.append(f"end: {_reason(event)}")
     if event.seed is not None:
         parts.append(f"seed: {event.seed}")
-    if is_one_of_many:
+    if is_one_of_many and event.usage is not None:
         parts.append(f"branch: {event.branch}")
     if event.score is not None:
         parts.append(f"score: {event.score:.3f}")

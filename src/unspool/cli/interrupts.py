@@ -69,6 +69,8 @@ def until_interrupted(stream: EventStream, seed: int | None = None) -> Generator
                     raise KeyboardInterrupt
         except KeyboardInterrupt:
             if seed is not None and not interrupts.has_begun:
+                from unspool.types import Event
+
                 yield Event(0, "", (), finish_reason="cancelled", seed=seed)
             raise
 

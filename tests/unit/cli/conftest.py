@@ -44,6 +44,7 @@ class FakeLLM:
     loads: list[int] = field(default_factory=list)
     n_cached: int = 0
     interrupted_at: int | None = None  # piece before which somebody presses Ctrl-C
+    tells_late: bool = False  # nothing before its end, as a search does that ranks
     is_closed: bool = False
     n_streams_closed: int = 0
 
@@ -77,7 +78,11 @@ class FakeLLM:
         cancelled = Event(
             *(0, "and ", (9,)), finish_reason="cancelled", usage=usage, seed=None if params.is_greedy else 41
         )
-        return FakeStream(self._events(params, n), cancelled)
+        events = self._events(params, n)
+        return FakeStream(self._late(events) if self.tells_late else events, cancelled)
+
+    def _late(self, events: Generator[Event, None, None]) -> Generator[Event, None, None]:
+        yield from list(events)
 
     def _events(self, params: DecodingParams, n: int) -> Generator[Event, None, None]:
         """The pieces; of n answers all grow side by side, the second and those after it in capitals."""

@@ -118,6 +118,38 @@ def test_a_profile_that_is_meant_for_a_beam_has_its_answers_judged(unspool, llm)
     assert llm.heard[1].n == 16
 
 
+BOTH = """
+[needs.best_of]
+reason = "r"
+[needs.best_of.n]
+value = 8
+reason = "r"
+[needs.best_of.verifier]
+value = "majority"
+reason = "r"
+[needs.beam]
+reason = "r"
+[needs.beam.width]
+value = 4
+reason = "r"
+"""
+
+
+def test_a_profile_with_more_answers_than_its_beam_has_is_refused_by_its_name(unspool, llm, tmp_path):
+    mine = tmp_path / "mine.toml"
+    mine.write_text(BOTH)
+    how = ("best", "2+2?", "--profile", str(mine))
+    ran = unspool(*how)
+    assert (ran.exit_code, llm.heard) == (2, None)
+    assert "has 8 answers judged, and its beam has 4 at most; give -n up to 4, or a --search" in ran.err
+    assert "mine" in ran.err
+    assert "-n 8" not in ran.err
+    assert unspool(*how, "-n", "4").exit_code == 0
+    assert llm.heard[1].searched == Beam(width=4, n_best=4)
+    assert unspool(*how, "--search", "sample").exit_code == 0
+    assert llm.heard[1].n == 8
+
+
 def test_a_tie_of_votes_says_which_results_and_why_one_was_chosen(unspool, llm):
     llm.answers = ("It is 4", "5", "So: 4", "It must be 5", "6")
     how = ("best", "2+2?", "-n", "5", "--verifier", "majority")

@@ -13,6 +13,7 @@ from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow
 from unspool.search.beam import Beam
 from unspool.search.constrained_beam import ConstrainedBeam
+from unspool.search.stochastic_beam import StochasticBeam
 from unspool.types import Event, Usage
 
 
@@ -262,7 +263,20 @@ def test_a_chat_goes_on_with_one_answer(unspool, fake_llm) -> None:
     ran = unspool("chat", "--search", "stochastic-beam:k=3", stdin=b"hello\n")
     assert ran.exit_code == 2
     assert "--search stochastic-beam:k=3 has 3 answers and a chat goes on with one" in ran.err
+    ran = unspool("chat", "--must-contain", "sea", "--search", "constrained-beam:n_best=2", stdin=b"hello\n")
+    assert "--search constrained-beam:n_best=2 has 2 answers and a chat goes on with one" in ran.err
     assert (
         "temperature=0.7 has no meaning in a beam search"
         in unspool("chat", "--search", "beam", "--temperature", "0.7", stdin=b"hello\n").err
     )
+
+
+def test_an_interrupt_of_a_search_that_has_told_nothing_yet_shows_its_seed(session, fake_llm, capsys) -> None:
+    fake_llm.interrupted_at, fake_llm.tells_late = 1, True
+    session.chosen, session.is_chosen = StochasticBeam(k=1), True
+    chat.talk(session, fake_llm, typed("Hi"), quiet=False, forgiving=True)
+    seed = fake_llm.chats[-1][1].seed
+    assert seed is not None
+    assert f"end: interrupted | seed: {seed}\n" in capsys.readouterr().err
+    assert session.turns == [Turn("Hi")]
+    assert session.params.seed is None, "a fresh one for each answer"

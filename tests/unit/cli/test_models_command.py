@@ -243,7 +243,7 @@ def test_remove_takes_names_only(unspool, tiny, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--runner", "cuda"), "--runner must be native or reference, got 'cuda'"),
+        (("--runner", "cuda"), "--runner must be one of native, reference, got 'cuda'"),
         (("--threads", "0"), "--threads must be a whole number in [1, 256], got 0"),
         (("--context", "-1"), "--context must be a whole number, at least 1, got -1"),
         (("--model", "./none.gguf"), "no such file or folder: './none.gguf'"),

@@ -60,6 +60,7 @@ COMMANDS = {
     [
         (ALL, ["--context", "999"], "--context must be in [1, 128], the model's own, got 999"),
         (ALL, ["--threads", "9999"], "--threads must be a whole number in [1, 256], got 9999; leave it out"),
+        (ALL, ["--threads", "0"], "--threads must be a whole number in [1, 256], got 0; leave it out"),
         (ALL, ["--kv", "1KiB"], "--kv '1KiB' is 1 KiB, and one page of 32 tokens takes 8 KiB; give more\n"),
         (ALL, ["--kv", "99999999999"], "--kv must be at most 536870912 with pages of 32, got 99999999999"),
         (ALL, ["--runner", "other"], "--runner must be one of native, reference, got 'other'"),

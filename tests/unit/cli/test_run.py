@@ -2,16 +2,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from tiny_llm import write_tiny_llm
 
 from unspool import Beam
 from unspool.cli import answer, main
+from unspool.cli.decoding import DEFAULT_PROFILE, Decoding
+from unspool.cli.interrupts import all_of
 from unspool.cli.text import checked
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
+from unspool.search.stochastic_beam import StochasticBeam
+from unspool.types import Event, Usage
 
 
 def test_text_goes_to_standard_output_and_figures_to_standard_error(unspool, fake_llm) -> None:
@@ -464,3 +472,53 @@ def test_an_interrupt_while_the_commands_are_put_together_is_no_traceback(monkey
 
     monkeypatch.setattr("typer.main.get_command", interrupted)
     assert main(["params"]) == 130
+
+
+@pytest.mark.parametrize("arguments", [("run",), ("run", "--json"), ("explain",), ("explain", "--json")])
+@pytest.mark.parametrize("search", ["stochastic-beam:k=2", "beam-sample"])
+def test_ctrl_c_tells_the_seed_of_a_search_that_has_told_nothing_yet(
+    unspool, fake_llm, arguments, search
+) -> None:
+    fake_llm.interrupted_at, fake_llm.tells_late = 1, True
+    ran = unspool(*arguments, "Hi", "--search", search)
+    assert (ran.exit_code, ran.out.strip()) == (130, "")
+    seed = fake_llm.chats[-1][1].seed
+    assert seed is not None
+    assert ran.err == f"end: interrupted | seed: {seed}\n"
+    assert unspool(*arguments, "Hi", "--search", search, "--quiet").err == ""
+    unspool(*arguments, "Hi", "--search", search)
+    assert fake_llm.chats[-1][1].seed != seed, "a fresh one each time"
+    assert unspool(*arguments, "Hi", "--search", search, "--seed", "7").err.endswith("| seed: 7\n")
+    assert "seed" not in unspool(*arguments, "Hi", "--search", "beam").err, "nothing is drawn"
+
+
+def test_ctrl_c_in_a_ranked_search_of_a_model_tells_its_seed(tmp_path, capfd, monkeypatch) -> None:
+    advance, n_steps = StochasticBeam.advance, 0
+
+    def interrupted(*arguments, **settings):
+        nonlocal n_steps
+        n_steps += 1
+        if n_steps == 3:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return advance(*arguments, **settings)
+
+    monkeypatch.setattr(StochasticBeam, "advance", interrupted)
+    path = str(write_tiny_llm(tmp_path / "tiny.gguf"))
+    how = ["run", "Hi", "--raw", "--model", path, "--search", "stochastic-beam:k=2", "--max-tokens", "60"]
+    assert main([*how, "--set", "ignore_eos=true"]) == 130
+    assert re.fullmatch(r"end: interrupted \| seed: \d+\n", capfd.readouterr().err)
+
+
+def test_ctrl_c_tells_of_the_answer_that_it_broke_off_and_not_of_one_that_had_ended(
+    capsys, monkeypatch
+) -> None:
+    usage = Usage(7, 0, 1, 0.5, 20.0, 0.02, 0.1, 0)
+
+    def broken_off():
+        yield Event(0, "one", (1,), branch=1, finish_reason="stop", usage=usage, seed=5)
+        yield Event(0, "two", (2,), branch=0, finish_reason="cancelled", usage=usage, seed=5)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        all_of(broken_off(), Decoding.of(DEFAULT_PROFILE, {}), quiet=False)
+    assert capsys.readouterr().err.endswith("| end: interrupted | seed: 5\n")

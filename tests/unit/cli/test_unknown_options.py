@@ -72,3 +72,24 @@ def test_what_is_offered_instead_is_there(unspool, name):
     helps = unspool("run", "--help").out
     for option in re.findall(r"(?<!\w)--?[a-z][a-z-]*", _OTHERWISE[name]):
         assert option in helps, option
+
+
+@pytest.mark.parametrize("command", [("run", "Hi"), ("chat",), ("best", "Hi")])
+def test_greedy_is_offered_as_a_temperature(unspool, command):
+    ran = unspool(*command, "--greedy")
+    assert ran.exit_code == 2
+    assert "there is no --greedy here; --temperature 0 takes the likeliest token" in ran.err
+
+
+@pytest.mark.parametrize("option", ["--dola", "--num-beams", "--max-new-tokens", "--do-sample"])
+@pytest.mark.parametrize("command", [("models", "list"), ("bench",)])
+def test_nothing_is_offered_that_the_command_does_not_have(unspool, command, option):
+    ran = unspool(*command, option, "3")
+    assert (ran.exit_code, ran.out) == (2, "")
+    assert f"No such option: {option}" in ran.err
+    assert "--amateur" not in ran.err
+
+
+def test_a_chat_has_no_number_of_answers_to_offer(unspool):
+    assert "-n says" not in unspool("chat", "--num-return-sequences", "3").err
+    assert "-n says" in unspool("run", "Hi", "--num-return-sequences", "3").err

@@ -10,6 +10,7 @@ from tiny_llm import write_tiny_llm
 
 from unspool import LLM, DecodingParams
 from unspool.errors import BadRequest
+from unspool.models.chat_roles import check_roles
 
 PASSING_ON = "{% for m in messages %}[{{ m.role }}] {{ m.content | trim }}\n{% endfor %}"
 NAMING = (
@@ -77,3 +78,40 @@ def test_the_command_line_says_when_a_system_message_would_be_left_out(tmp_path,
         "does not know the role 'system' and leaves out what it says; say it as 'user'"
         in capfd.readouterr().err
     )
+
+
+SHOUTING = "{% for m in messages %}[{{ m.role }}] {{ m.content | upper }}{% endfor %}"
+
+
+def test_words_that_a_template_changes_are_not_left_out(tmp_path):
+    assert chat(tmp_path, SHOUTING, ("system", "be brief"), ("user", "Hi")) == "[system] BE BRIEF[user] HI"
+
+
+@pytest.mark.parametrize(
+    ("template", "empty"), [(NAMING, ""), (NAMING, " "), (IN_PARTS, [{"type": "text", "text": ""}])]
+)
+def test_a_message_that_says_nothing_may_be_left_out(tmp_path, template, empty):
+    hi = [{"type": "text", "text": "Hi"}] if template is IN_PARTS else "Hi"
+    assert "Hi" in chat(tmp_path, template, ("system", empty), ("user", hi))
+    with pytest.raises(BadRequest, match=r"messages\[1\]: "):
+        chat(tmp_path, template, ("system", empty), ("system", hi), ("user", hi))
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_the_way_out_is_one_that_the_template_has(tmp_path, is_known):
+    template = NAMING + ("{% if messages[0].role == 'system' %}{% endif %}" if is_known else "")
+    with pytest.raises(BadRequest, match="leaves out what it says") as refused:
+        chat(tmp_path, template, ("developer", "Be brief."), ("user", "Hi"))
+    assert str(refused.value).endswith("say it as 'user'" + (", or as 'system'" if is_known else ""))
+
+
+def test_a_template_is_asked_once_for_each_role():
+    written = []
+
+    def write(messages):
+        written.append(messages)
+        return repr(messages)
+
+    roles = ("system", "tool", "user", "tool", "system", "tool")
+    check_roles([{"role": role, "content": "Hi"} for role in roles], frozenset(), write)
+    assert len(written) == 2 * 2, "two roles, two words"

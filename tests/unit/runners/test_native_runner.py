@@ -144,6 +144,9 @@ def test_threads_that_the_system_does_not_give_are_an_error_and_no_crash(monkeyp
     monkeypatch.setattr("unspool._native.Engine", refuse)
     with pytest.raises(CapacityError, match=r"gives no 200 threads .* give fewer threads"):
         native(tiny_source(TinySpec()), n_threads=200)
+    monkeypatch.setattr("unspool.thread_count.usable_processors", lambda: 300)
+    with pytest.raises(CapacityError, match=r"gives no 256 threads"):
+        native(tiny_source(TinySpec()), n_threads=None)
 
 
 def test_a_head_past_the_limit_is_refused():
