@@ -58,8 +58,9 @@ def until_interrupted(stream: EventStream, seed: int | None = None) -> Generator
     Before the first event no figures are to be had. `seed` is told even then: that of a search, which may
     have worked for minutes.
     """
-    with closing(stream), Interrupts() as interrupts:
-        try:
+    interrupts = Interrupts()
+    try:
+        with closing(stream), interrupts:
             for event in stream:
                 interrupts.has_begun = True
                 yield event
@@ -67,12 +68,12 @@ def until_interrupted(stream: EventStream, seed: int | None = None) -> Generator
                     stream.cancel()
                     yield from stream
                     raise KeyboardInterrupt
-        except KeyboardInterrupt:
-            if seed is not None and not interrupts.has_begun:
-                from unspool.types import Event
+    except KeyboardInterrupt:
+        if seed is not None and not interrupts.has_begun:
+            from unspool.types import Event
 
-                yield Event(0, "", (), finish_reason="cancelled", seed=seed)
-            raise
+            yield Event(0, "", (), finish_reason="cancelled", seed=seed)
+        raise
 
 
 def all_of(events: Iterable[Event], decoding: Decoding, *, quiet: bool) -> list[Event]:

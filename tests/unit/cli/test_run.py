@@ -15,8 +15,9 @@ from tiny_llm import write_tiny_llm
 from unspool import Beam
 from unspool.cli import answer, main
 from unspool.cli.decoding import DEFAULT_PROFILE, Decoding
-from unspool.cli.interrupts import all_of
+from unspool.cli.interrupts import Interrupts, all_of
 from unspool.cli.text import checked
+from unspool.engine.stream import EventStream
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
 from unspool.search.stochastic_beam import StochasticBeam
 from unspool.types import Event, Usage
@@ -494,14 +495,28 @@ def test_ctrl_c_tells_the_seed_of_a_search_that_has_told_nothing_yet(
 
 def test_ctrl_c_in_a_ranked_search_of_a_model_tells_its_seed(tmp_path, capfd, monkeypatch) -> None:
     advance, n_steps = StochasticBeam.advance, 0
+    receive, on_interrupt = EventStream._receive, Interrupts._on_interrupt
+    is_waiting, is_heard = threading.Event(), threading.Event()
+
+    def waiting(stream):
+        is_waiting.set()
+        receive(stream)
+
+    def heard(*arguments):
+        is_heard.set()
+        on_interrupt(*arguments)
 
     def interrupted(*arguments, **settings):
         nonlocal n_steps
         n_steps += 1
         if n_steps == 3:
+            assert is_waiting.wait(30)
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            assert is_heard.wait(30)
         return advance(*arguments, **settings)
 
+    monkeypatch.setattr(EventStream, "_receive", waiting)
+    monkeypatch.setattr(Interrupts, "_on_interrupt", heard)
     monkeypatch.setattr(StochasticBeam, "advance", interrupted)
     path = str(write_tiny_llm(tmp_path / "tiny.gguf"))
     how = ["run", "Hi", "--raw", "--model", path, "--search", "stochastic-beam:k=2", "--max-tokens", "60"]
