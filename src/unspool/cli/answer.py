@@ -90,7 +90,8 @@ def answers(
         events, used_template = _start(
             llm, text, raw=raw, system=system, params=params, n=n, search=search, quiet=quiet
         )
-        with closing(until_interrupted(events, None if search is None else params.seed)) as heard:
+        told = until_interrupted(events, is_search=search is not None, seed=params.seed)
+        with closing(told) as heard:
             yield (
                 heard,
                 {"model": model.name, "prompt": text, "chat_template": used_template} | _reported(search),

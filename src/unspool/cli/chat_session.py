@@ -130,17 +130,17 @@ class ChatSession:
 
         When the consumer stops early, is interrupted, or the model fails half way, what was written by
         then is kept. When nothing was written, the message stays without an answer. After Ctrl-C the last
-        event has the finish reason "cancelled", and KeyboardInterrupt is raised behind it; of a search that
-        has told nothing by then it has the seed alone.
+        event has the finish reason "cancelled", and KeyboardInterrupt is raised behind it; that of a
+        search may have the seed alone.
         """
         turn = self.turns[-1]
         assert turn.assistant is None, "the last message has its answer"
-        written, asked, seed = "", self.asked, None
-        if "search" in asked:
-            asked["params"] = seeded(asked["params"], asked["search"])
-            seed = asked["params"].seed
+        written, asked, is_search = "", self.asked, self.search is not None
+        if is_search:
+            asked["params"] = seeded(asked["params"], self.search)
+        stream, seed = llm.stream_chat(self.messages(), **asked), asked["params"].seed
         try:
-            with closing(until_interrupted(llm.stream_chat(self.messages(), **asked), seed)) as events:
+            with closing(until_interrupted(stream, is_search=is_search, seed=seed)) as events:
                 for event in events:
                     written += event.text
                     if event.error is not None:

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 class Interrupts:
     """Ctrl-C while an answer is written.
 
-    Before its first event the whole prompt may have to be read, or a whole search to end, so
-    KeyboardInterrupt is raised at once (and the request ends with the step that runs). After it, the answer
-    ends between two tokens, so that what is kept is what was shown; a second Ctrl-C is raised at once.
+    While `is_waiting`, KeyboardInterrupt is raised at once (and the request ends with the step that runs):
+    before the first event the whole prompt may have to be read, and a search may tell nothing until it has
+    ended. Otherwise the answer ends between two tokens, so that what is kept is what was shown; a second
+    Ctrl-C is raised at once.
     """
 
     def __init__(self) -> None:
-        self.has_begun = False  # whether there was an event
+        self.is_waiting = True  # for an event that may be long in coming
         self.is_stopping = False  # whether Ctrl-C was pressed since
 
     def __enter__(self) -> Interrupts:
@@ -37,7 +38,7 @@ class Interrupts:
         signal.signal(signal.SIGINT, self._before)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.is_stopping or not self.has_begun:
+        if self.is_stopping or self.is_waiting:
             signal.default_int_handler(number, frame)
         self.is_stopping = True
 
@@ -51,25 +52,29 @@ def seeded(params: DecodingParams, search: Search | None) -> DecodingParams:
     return params.replace(seed=fresh_seed())
 
 
-def until_interrupted(stream: EventStream, seed: int | None = None) -> Generator[Event, None, None]:
+def until_interrupted(
+    stream: EventStream, *, is_search: bool = False, seed: int | None = None
+) -> Generator[Event, None, None]:
     """The events of an answer, and after Ctrl-C those that there are: the last has the finish reason
     "cancelled", figures and the seed. KeyboardInterrupt is raised behind it.
 
-    Before the first event no figures are to be had. `seed` is told even then: that of a search, which may
-    have worked for minutes.
+    Before the first event nothing is told. A search, which may work for minutes between two, is told to be
+    cancelled by an event without figures, with the seed that it was given.
     """
     interrupts = Interrupts()
     try:
         with closing(stream), interrupts:
             for event in stream:
-                interrupts.has_begun = True
+                interrupts.is_waiting = False
                 yield event
+                interrupts.is_waiting = is_search
                 if interrupts.is_stopping:
+                    interrupts.is_waiting = False
                     stream.cancel()
                     yield from stream
                     raise KeyboardInterrupt
     except KeyboardInterrupt:
-        if seed is not None and not interrupts.has_begun:
+        if is_search and interrupts.is_waiting:
             from unspool.types import Event
 
             yield Event(0, "", (), finish_reason="cancelled", seed=seed)

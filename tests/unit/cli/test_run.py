@@ -19,7 +19,7 @@ from unspool.cli.interrupts import Interrupts, all_of
 from unspool.cli.text import checked
 from unspool.engine.stream import EventStream
 from unspool.errors import BadRequest, ContextOverflow, ModelFileError, TemplateError
-from unspool.search.stochastic_beam import StochasticBeam
+from unspool.search.named import search_of
 from unspool.types import Event, Usage
 
 
@@ -348,7 +348,7 @@ def test_ctrl_c_ends_the_answer_with_the_line_that_it_would_have_had(unspool, fa
 
 @pytest.mark.parametrize(
     "arguments",
-    [("run", "Hi", "--json"), ("explain", "Hi", "--json"), ("explain", "Hi", "--search", "stochastic-beam")],
+    [("run", "Hi", "--json"), ("explain", "Hi", "--json"), ("run", "Hi", "-n", "2", "--json")],
 )
 def test_ctrl_c_leaves_the_seed_where_an_answer_is_shown_as_a_whole(unspool, fake_llm, arguments) -> None:
     fake_llm.interrupted_at = 1
@@ -490,11 +490,16 @@ def test_ctrl_c_tells_the_seed_of_a_search_that_has_told_nothing_yet(
     unspool(*arguments, "Hi", "--search", search)
     assert fake_llm.chats[-1][1].seed != seed, "a fresh one each time"
     assert unspool(*arguments, "Hi", "--search", search, "--seed", "7").err.endswith("| seed: 7\n")
-    assert "seed" not in unspool(*arguments, "Hi", "--search", "beam").err, "nothing is drawn"
+    assert unspool(*arguments, "Hi", "--search", "beam").err == "end: interrupted\n", "nothing is drawn"
 
 
-def test_ctrl_c_in_a_ranked_search_of_a_model_tells_its_seed(tmp_path, capfd, monkeypatch) -> None:
-    advance, n_steps = StochasticBeam.advance, 0
+@pytest.mark.parametrize("search", ["stochastic-beam:k=2", "beam-sample", "beam"])
+@pytest.mark.parametrize("at", [3, 9])
+def test_ctrl_c_ends_a_search_of_a_model_at_once_and_tells_its_seed(
+    search, at, tmp_path, capfd, monkeypatch
+) -> None:
+    kind = type(search_of(search, None))
+    advance, n_steps = kind.advance, 0
     receive, on_interrupt = EventStream._receive, Interrupts._on_interrupt
     is_waiting, is_heard = threading.Event(), threading.Event()
 
@@ -509,7 +514,7 @@ def test_ctrl_c_in_a_ranked_search_of_a_model_tells_its_seed(tmp_path, capfd, mo
     def interrupted(*arguments, **settings):
         nonlocal n_steps
         n_steps += 1
-        if n_steps == 3:
+        if n_steps == at:
             assert is_waiting.wait(30)
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
             assert is_heard.wait(30)
@@ -517,11 +522,13 @@ def test_ctrl_c_in_a_ranked_search_of_a_model_tells_its_seed(tmp_path, capfd, mo
 
     monkeypatch.setattr(EventStream, "_receive", waiting)
     monkeypatch.setattr(Interrupts, "_on_interrupt", heard)
-    monkeypatch.setattr(StochasticBeam, "advance", interrupted)
+    monkeypatch.setattr(kind, "advance", interrupted)
     path = str(write_tiny_llm(tmp_path / "tiny.gguf"))
-    how = ["run", "Hi", "--raw", "--model", path, "--search", "stochastic-beam:k=2", "--max-tokens", "60"]
+    how = ["run", "Hi", "--raw", "--model", path, "--search", search, "--max-tokens", "60"]
     assert main([*how, "--set", "ignore_eos=true"]) == 130
-    assert re.fullmatch(r"end: interrupted \| seed: \d+\n", capfd.readouterr().err)
+    said = r"end: interrupted\n" if search == "beam" else r"end: interrupted \| seed: \d+\n"
+    assert re.fullmatch(said, capfd.readouterr().err)
+    assert n_steps < 60
 
 
 def test_ctrl_c_tells_of_the_answer_that_it_broke_off_and_not_of_one_that_had_ended(
