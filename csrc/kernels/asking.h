@@ -8,16 +8,18 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-// Some lines with every group.
+// What is asked for with every group of a tile: some lines at `next`, Fetch::kBesideBytes at `beside`; of
+// what is null, nothing.
 struct Asking {
-  const uint8_t* next = nullptr;  // unless null: on from here, and once past `end` on from `then`
+  const uint8_t* next = nullptr;  // once past `end` it goes on at `then`
   const uint8_t *end = reinterpret_cast<const uint8_t*>(UINTPTR_MAX), *then = nullptr;
-  const uint8_t* beside = nullptr;  // the same, Fetch::kBesideBytes each time
+  const uint8_t* beside = nullptr;
 
   void turn(const uint8_t* at, const uint8_t* to) {
     end = at, then = to;
     turn_if_past();
   }
+  // `next` moves on by so many bytes.
   template <int LINES>
   void go_on(size_t bytes) {
     if (next) {

@@ -126,8 +126,8 @@ constexpr size_t kBlockBytes = 256 * 1024;
 constexpr size_t kFarBytes = 16 * 1024, kNearBytes = 7 * 1024;
 constexpr int kFewRows = 2;
 
-// Where so much lies in a row that it follows long, few rows had better ask for nothing. It loses them in
-// kinds of two levels, which take more instructions for a line.
+// Of so many bytes in a row the prefetcher keeps up by itself: few rows ask for what comes after them alone.
+// Not in two-level kinds, whose many instructions for a line make it fall behind.
 constexpr size_t kFollowedBytes = 256 * 1024;
 
 // Of so many rows on, the scales of two-level kinds are computed once for all.

@@ -39,6 +39,20 @@ def look(llm: LLM) -> None:
     llm._worker.call(check)
 
 
+def making_held(stream) -> tuple[threading.Event, threading.Event]:
+    """Set when the request of a stream is being made, and to be set for it to be made."""
+    is_making, may_make = threading.Event(), threading.Event()
+    make = stream._make_request
+
+    def slowly():
+        is_making.set()
+        may_make.wait(30)
+        return make()
+
+    stream._make_request = slowly
+    return is_making, may_make
+
+
 async def ids_of(stream) -> tuple[int, ...]:
     return tuple([i async for event in stream for i in event.token_ids])
 
@@ -243,18 +257,9 @@ def test_a_stream_whose_model_is_closed_is_cancelled_already():
 
 
 def test_a_request_that_is_cancelled_while_it_is_being_made_never_begins(llm):
-    is_making, may_go = threading.Event(), threading.Event()
-
     async def main():
         stream = AsyncLLM.of(llm).stream([1, 2], LONG)
-        make = stream._make_request
-
-        def slowly():
-            is_making.set()
-            may_go.wait(30)
-            return make()
-
-        stream._make_request = slowly
+        is_making, may_go = making_held(stream)
         reading = asyncio.create_task(ids_of(stream))
         await asyncio.to_thread(is_making.wait, 30)
         await stream.cancel()
@@ -433,18 +438,9 @@ def test_a_stream_can_be_closed_from_another_loop_while_a_task_waits_for_it(llm,
 
 @pytest.mark.parametrize("is_heard", [False, True])
 def test_a_stream_that_is_closed_while_its_request_is_being_made_ends(llm, is_heard):
-    is_making, may_make = threading.Event(), threading.Event()
-
     async def main():
         stream = AsyncLLM.of(llm).stream([1, 2], LONG)
-        make = stream._make_request
-
-        def slow():
-            is_making.set()
-            may_make.wait(30)
-            return make()
-
-        stream._make_request = slow
+        is_making, may_make = making_held(stream)
         reading = asyncio.create_task(ids_of(stream))
         await asyncio.to_thread(is_making.wait, 30)
         if is_heard:
