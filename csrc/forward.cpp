@@ -12,8 +12,6 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
       pool_(pool),
       kv_(kv),
       check_(network.vocab_size, network.context_length, kv.n_pages, kv.page_size) {
-  data_.resize(network.registers.size());
-  quantized_.resize(network.registers.size());
   cos_.resize(network.ropes.size());
   sin_.resize(network.ropes.size());
   narrow_ = make_stages(false);
@@ -39,18 +37,21 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
 // Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
 void Forward::prepare(const Plan& p) {
   if (p.n_rows > capacity_) {
-    const size_t n = (size_t)p.n_rows;
-    for (size_t i = 0; i < data_.size(); ++i) {
-      const Register& reg = network_.registers[i];
-      data_[i] = Memory(n * reg.stride * sizeof(float));
-      if (!reg.quantized) continue;
-      quantized_[i] = Memory(Acts::bytes(n, reg.stride));
+    const size_t n = std::max((size_t)p.n_rows, 2 * (size_t)capacity_);
+    Arena buffers;
+    std::vector<uint8_t*> data, quantized;
+    for (const Register& reg : network_.registers) {
+      data.push_back(buffers.take(n * reg.stride * sizeof(float)));
+      quantized.push_back(reg.quantized ? buffers.take(Acts::bytes(n, reg.stride)) : nullptr);
     }
     for (size_t i = 0; i < cos_.size(); ++i) {
       cos_[i].resize(n * network_.ropes[i].inv_freq.size());
       sin_[i].resize(cos_[i].size());
     }
-    capacity_ = p.n_rows;  // last: where memory runs out, the next plan finds the old capacity
+    buffers_ = std::move(buffers);
+    data_ = std::move(data);
+    quantized_ = std::move(quantized);
+    capacity_ = (int)n;
   }
   if (pad_logits_) {
     const size_t bytes = (size_t)p.n_wanted * rows(kLogits).stride * sizeof(float);
@@ -84,7 +85,7 @@ void Forward::prepare(const Plan& p) {
 }
 
 Rows Forward::rows(int reg) const {
-  if (reg != kLogits) return {data_[reg].as<float>(), network_.registers[reg].stride};
+  if (reg != kLogits) return {reinterpret_cast<float*>(data_[reg]), network_.registers[reg].stride};
   const size_t v = (size_t)network_.vocab_size;
   if (pad_logits_) return {padded_logits_.as<float>(), (v + 15) / 16 * 16};
   return {logits_, v};
@@ -92,7 +93,7 @@ Rows Forward::rows(int reg) const {
 
 Acts Forward::acts(int reg, const Instruction& op) const {
   const Register& r = network_.registers[reg];
-  return {quantized_[reg].as<void>(), (int)r.stride, row_count(op), r.whole_groups, r.shifts};
+  return {quantized_[reg], (int)r.stride, row_count(op), r.whole_groups, r.shifts};
 }
 
 void Forward::range(int n, int thread, int* first, int* last) const {

@@ -118,7 +118,8 @@ class Forward {
   bool pad_logits_ = false;
 
   int capacity_ = 0;  // rows the buffers hold
-  std::vector<Memory> data_, quantized_;
+  Arena buffers_;
+  std::vector<uint8_t*> data_, quantized_;
   std::vector<int32_t> positions_;             // (R,)
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   Cascade cascade_;
