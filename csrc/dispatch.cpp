@@ -17,6 +17,9 @@ static bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+static bool has_bf16() {
+  return __builtin_cpu_supports("avx512bf16");
+}
 #else
 static bool has_avx2() {
   return false;
@@ -24,7 +27,10 @@ static bool has_avx2() {
 static bool has_avx512() {
   return false;
 }
-const Kernels* kernels_avx512() {
+static bool has_bf16() {
+  return false;
+}
+const Kernels* kernels_avx512(bool) {
   return nullptr;
 }
 const Kernels* kernels_avx2() {
@@ -34,7 +40,9 @@ const Kernels* kernels_avx2() {
 
 const Kernels* select_kernels(const char* name) {
   const bool any = name == nullptr || *name == 0;
-  if (any ? has_avx512() : strcmp(name, "avx512") == 0) return has_avx512() ? kernels_avx512() : nullptr;
+  if (any ? has_avx512() : strcmp(name, "avx512") == 0)
+    return has_avx512() ? kernels_avx512(has_bf16()) : nullptr;
+  if (!any && strcmp(name, "avx512 without bf16") == 0) return has_avx512() ? kernels_avx512(false) : nullptr;
   if (any ? has_avx2() : strcmp(name, "avx2") == 0) return has_avx2() ? kernels_avx2() : nullptr;
   if (any || strcmp(name, "portable") == 0) return kernels_portable();
   return nullptr;

@@ -39,10 +39,11 @@ void Forward::prepare(const Plan& p) {
   if (p.n_rows > capacity_) {
     const size_t n = std::max((size_t)p.n_rows, 2 * (size_t)capacity_);
     Arena buffers;
-    std::vector<uint8_t*> data, quantized;
+    std::vector<uint8_t*> data, quantized, halved;
     for (const Register& reg : network_.registers) {
       data.push_back(buffers.take(n * reg.stride * sizeof(float)));
       quantized.push_back(reg.quantized ? buffers.take(Acts::bytes(n, reg.stride)) : nullptr);
+      halved.push_back(reg.halved ? buffers.take(n * reg.stride * sizeof(uint16_t)) : nullptr);
     }
     for (size_t i = 0; i < cos_.size(); ++i) {
       cos_[i].resize(n * network_.ropes[i].inv_freq.size());
@@ -51,6 +52,7 @@ void Forward::prepare(const Plan& p) {
     buffers_ = std::move(buffers);
     data_ = std::move(data);
     quantized_ = std::move(quantized);
+    halved_ = std::move(halved);
     capacity_ = (int)n;
   }
   if (pad_logits_) {
@@ -94,6 +96,10 @@ Rows Forward::rows(int reg) const {
 Acts Forward::acts(int reg, const Instruction& op) const {
   const Register& r = network_.registers[reg];
   return {quantized_[reg], (int)r.stride, row_count(op), r.whole_groups, r.shifts};
+}
+
+Halves Forward::halves(int reg) const {
+  return {reinterpret_cast<uint16_t*>(halved_[reg]), network_.registers[reg].stride};
 }
 
 void Forward::range(int n, int thread, int* first, int* last) const {

@@ -100,9 +100,11 @@ class Forward {
   void merge_head(const Instruction& op, const Deal& deal, int row, int head);
   void select(const Instruction& op, int first, int last);
   void row_op(const Instruction& op, int row);
+  void leave_forms(const Instruction& op, int row);
 
   Rows rows(int reg) const;
   Acts acts(int reg, const Instruction& op) const;  // of the rows that op runs over
+  Halves halves(int reg) const;
   int row_count(const Instruction& op) const { return op.selected ? plan_->n_wanted : plan_->n_rows; }
   void range(int n, int thread, int* first, int* last) const;
 
@@ -119,7 +121,7 @@ class Forward {
 
   int capacity_ = 0;  // rows the buffers hold
   Arena buffers_;
-  std::vector<uint8_t*> data_, quantized_;
+  std::vector<uint8_t*> data_, quantized_, halved_;
   std::vector<int32_t> positions_;             // (R,)
   std::vector<std::vector<float>> cos_, sin_;  // per rope: (R, n / 2)
   Cascade cascade_;

@@ -93,7 +93,7 @@ int Forward::merge_heads(const Stage& stage, size_t number, int thread) {
 void Forward::merge_rows(const Instruction& op, const Deal& deal, int first, int last) {
   for (int row = first; row < last; ++row) {
     for (int h = 0; !merges_by_head(deal) && h < op.n_heads; ++h) merge_head(op, deal, row, h);
-    if (op.quantize) kernels_.quantize(rows(op.out).row(row), row, acts(op.out, op));
+    leave_forms(op, row);
   }
 }
 

@@ -101,8 +101,8 @@ void Forward::product(const Instruction& op, const Part& part, int tile0, int ti
   const float* bias = part.bias == kNone ? nullptr : network_.vectors[part.bias].data();
   const Rows out = rows(part.out);
   if (!w.quantized())
-    return kernels_.gemm_float(w, tile0, tile1, rows(op.x), share.first, share.last, out, bias,
-                               part.accumulate);
+    return kernels_.gemm_float(w, tile0, tile1, {rows(op.x), halves(op.x)}, share.first, share.last, out,
+                               bias, part.accumulate);
   Fetch fetch = {w.tile(tile1), share.in_cache ? nullptr : then};
   if (KvAhead* kv = kv_ahead(op, share.thread)) {
     fetch.take = [](void* from, size_t bytes) { return static_cast<KvAhead*>(from)->take(bytes); };

@@ -47,7 +47,7 @@ void Forward::select(const Instruction& op, int first, int last) {
   const Rows from = rows(op.x), to = rows(op.out);
   for (int w = first; w < last; ++w) {
     memcpy(to.row(w), from.row(plan_->logits_rows[w]), network_.registers[op.x].width * sizeof(float));
-    if (op.quantize) kernels_.quantize(to.row(w), w, acts(op.out, op));
+    leave_forms(op, w);
   }
 }
 
@@ -117,7 +117,16 @@ void Forward::row_op(const Instruction& op, int row) {
     default:
       break;
   }
-  if (op.quantize) kernels_.quantize(out, row, acts(op.out, op));
+  leave_forms(op, row);
+}
+
+// Beside what was just written.
+void Forward::leave_forms(const Instruction& op, int row) {
+  if (!op.leaves_forms) return;
+  const Register& reg = network_.registers[op.out];
+  const float* written = rows(op.out).row(row);
+  if (reg.quantized) kernels_.quantize(written, row, acts(op.out, op));
+  if (reg.halved) kernels_.halve(written, halves(op.out).row(row), (int)reg.stride);
 }
 
 }  // namespace unspool

@@ -26,6 +26,14 @@ inline float f16_to_f32(uint16_t x) {
   return sign ? -magnitude : magnitude;
 }
 
+// Round to nearest even.
+inline uint16_t f32_to_bf16(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, 4);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+}
+
 // Round to nearest even; overflow becomes infinity.
 inline uint16_t f32_to_f16(float x) {
   uint32_t bits;

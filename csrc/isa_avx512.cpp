@@ -7,6 +7,11 @@
 
 #include "kernels/table.h"
 
-const unspool::Kernels* unspool::kernels_avx512() {
-  return &isa_avx512::kTable;
+const unspool::Kernels* unspool::kernels_avx512(bool with_bf16) {
+  static const Kernels with = [] {
+    Kernels table = isa_avx512::kTable;
+    table.gemm_float = gemm_float_avx512bf16;
+    return table;
+  }();
+  return with_bf16 ? &with : &isa_avx512::kTable;
 }

@@ -79,6 +79,9 @@ inline void ask_for(const uint8_t* at) {
   for (int line = 0; line < LINES; ++line) __builtin_prefetch(at + 64 * line, 0, 2);
 }
 
+using GemmFloat = void (*)(const Packed& w, int tile0, int tile1, const FloatInputs& x, int row0, int row1,
+                           Rows out, const float* bias, bool accumulate);
+
 struct Kernels {
   const char* name;
 
@@ -86,11 +89,12 @@ struct Kernels {
   // scratch: kGemmScratch floats, on a line of the cache.
   void (*gemm_quant)(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                      bool accumulate, float* scratch, const Fetch& fetch);
-  void (*gemm_float)(const Packed& w, int tile0, int tile1, Rows x, int row0, int row1, Rows out,
-                     const float* bias, bool accumulate);
+  GemmFloat gemm_float;
 
   // x (k_padded,) to row r of acts.
   void (*quantize)(const float* x, int r, const Acts& acts);
+  // x (n,) to bfloat16: to nearest, ties to even.
+  void (*halve)(const float* x, uint16_t* out, int n);
 
   // out = x / sqrt(mean(x^2) + eps) * weight over each group of group_size values; n values in all.
   void (*rms_norm)(const float* x, const float* weight, float* out, int n, int group_size, float eps);
@@ -115,11 +119,15 @@ struct Kernels {
   int (*dots)(int rounds);
 };
 
-const Kernels* kernels_avx512();  // null when not built for this processor family
+// Null when not built for this processor family.
+const Kernels* kernels_avx512(bool with_bf16);
 const Kernels* kernels_avx2();
 const Kernels* kernels_portable();
 
+extern const GemmFloat gemm_float_avx512bf16;
+
 // The widest set this processor runs, or the one named; null when the name is unknown or unavailable.
+// "avx512" takes the products of bfloat16 that the processor has; "avx512 without bf16" does not.
 const Kernels* select_kernels(const char* name);
 // The same; throws std::invalid_argument in place of null.
 const Kernels& kernels_named(const char* name);

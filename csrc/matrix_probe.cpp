@@ -28,8 +28,10 @@ std::vector<float> product(const Packed& w, const Kernels& kernels, const float*
     const Memory scratch(kGemmScratch * sizeof(float));
     kernels.gemm_quant(w, 0, w.n_tiles, acts, {out.data(), wide}, nullptr, false, scratch.as<float>(), {});
   } else {
-    kernels.gemm_float(w, 0, w.n_tiles, {padded.data(), stride}, 0, n_rows, {out.data(), wide}, nullptr,
-                       false);
+    std::vector<uint16_t> halves(padded.size());
+    kernels.halve(padded.data(), halves.data(), (int)padded.size());
+    const FloatInputs inputs = {{padded.data(), stride}, {halves.data(), stride}};
+    kernels.gemm_float(w, 0, w.n_tiles, inputs, 0, n_rows, {out.data(), wide}, nullptr, false);
   }
   for (int r = 0; r < n_rows; ++r)
     memcpy(result.data() + (size_t)r * w.n, out.data() + r * wide, w.n * sizeof(float));

@@ -123,13 +123,14 @@ void Network::gate_in_place() {
   }
 }
 
-// How the 8-bit form of each register is scaled: one form must do for all who read it.
-void Network::choose_scales() {
+// Which forms each register has, and how the one in 8 bits is scaled: it must do for all who read it.
+void Network::choose_forms() {
   std::vector<bool> wants_shifts(registers.size()), adds_half_sums(registers.size());
   for (const auto& op : instructions)
     for (const Part& part : op.parts) {
       const Packed& w = matrices[part.matrix];
       registers[op.x].quantized |= w.quantized();
+      registers[op.x].halved |= w.reads_halves();
       registers[op.x].whole_groups |= w.whole_groups();
       if (w.shifts()) wants_shifts[op.x] = true;
       if (w.adds_half_sums()) adds_half_sums[op.x] = true;
@@ -140,7 +141,7 @@ void Network::choose_scales() {
 
 void Network::finish() {
   gate_in_place();
-  choose_scales();
+  choose_forms();
   size_t following = 0;
   for (int pass = 0; pass < 2; ++pass)  // the second knows what the last instruction is followed by
     for (size_t i = instructions.size(); i-- > 0;) {
@@ -157,16 +158,16 @@ void Network::finish() {
     for (const Part& part : op.parts)
       op.n_tiles = matrices[part.matrix].n_tiles + (op.gated == kNone ? op.n_tiles : 0);
   }
-  // The last writer of a quantized register before its reader leaves the 8-bit form.
+  // The last writer of a register before its reader leaves the forms.
   for (size_t i = 0; i < instructions.size(); ++i) {
     const auto& reader = instructions[i];
-    if (reader.kind != OpKind::kLinear || !registers[reader.x].quantized) continue;
+    if (reader.kind != OpKind::kLinear || !registers[reader.x].has_forms()) continue;
     size_t j = i;
     while (j > 0 && !writes(instructions[j - 1], reader.x)) --j;
     if (j == 0) throw std::invalid_argument("linear: its input is never written");
     if (instructions[j - 1].kind == OpKind::kLinear || instructions[j - 1].kind == OpKind::kSoftCap)
       throw std::invalid_argument("linear: its input must come from a row-wise op");
-    instructions[j - 1].quantize = true;
+    instructions[j - 1].leaves_forms = true;
   }
 }
 

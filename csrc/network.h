@@ -47,7 +47,7 @@ struct Instruction {
   Gate gate = Gate::kSilu;
   int gated = kNone;           // linear of two parts, gate and up: what they make is left here, too
   bool gated_before = false;   // gated: done already, by the linear instruction before it
-  bool quantize = false;       // leave the 8-bit form of `out` beside it
+  bool leaves_forms = false;   // those of `out` that linear instructions read
   size_t next_linear = 0;      // the linear instruction after it, the first after the last
   int next_attention = kNone;  // the attention after it
   bool selected = false;       // runs over the W wanted rows, not over all R
@@ -60,7 +60,9 @@ struct Instruction {
 struct Register {
   int width = 0;
   size_t stride = 0;  // width rounded up to 32
-  bool quantized = false;
+  // The forms of it that linear instructions read beside the floats: 8 bits, bfloat16.
+  bool quantized = false, halved = false;
+  bool has_forms() const { return quantized || halved; }
   bool whole_groups = false, shifts = false;  // see Acts
 };
 
@@ -98,12 +100,12 @@ struct Network {
   int add_rope(const double* inv_freq, size_t n, float magnitude);
   // That every instruction names what is there and that sizes fit. Throws std::invalid_argument.
   void check(int n_layers, int n_kv_heads, int head_dim) const;
-  // Marks registers that linear instructions read in 8-bit form, and what the linear instructions hold.
+  // Marks the forms in which linear instructions read registers, and what the linear instructions hold.
   void finish();
 
  private:
   void gate_in_place();
-  void choose_scales();
+  void choose_forms();
 };
 
 }  // namespace unspool

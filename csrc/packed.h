@@ -96,13 +96,15 @@ struct Packed {
   int k_padded = 0;  // inputs rounded up to 32; the padding holds zeros
   int n_tiles = 0;   // outputs / 16, rounded up; the padding rows hold zeros
 
-  // One tile is contiguous: floats, or pieces, of which the last may have fewer groups.
+  // One tile is contiguous: pieces, of which the last may have fewer groups, or floats, [input][16]; those
+  // in bfloat16 [pair of inputs][16][2], the last one filled up with zeros.
   size_t tile_bytes = 0;
   uint8_t* data = nullptr;  // n_tiles * tile_bytes, 64-byte aligned
   size_t data_bytes = 0;
 
   const uint8_t* tile(int t) const { return data + (size_t)t * tile_bytes; }
   bool quantized() const { return bits_of(store) != 0; }
+  bool reads_halves() const { return store == Store::kBF16; }
   Piece piece() const { return piece_of(store, group, two_level, has_min); }
   // Kinds whose kernel takes inputs with one scale for all 32 of a group.
   bool whole_groups() const { return two_level && group == kGroup && store != Store::kU4; }
@@ -182,6 +184,19 @@ struct Rows {
   float* data = nullptr;
   size_t stride = 0;
   float* row(int r) const { return data + (size_t)r * stride; }
+};
+
+// The same rounded to bfloat16.
+struct Halves {
+  uint16_t* data = nullptr;
+  size_t stride = 0;
+  uint16_t* row(int r) const { return data + (size_t)r * stride; }
+};
+
+// What float matrices meet: weights in bfloat16 the halves, all others the floats.
+struct FloatInputs {
+  Rows floats;
+  Halves halves;
 };
 
 }  // namespace unspool

@@ -109,12 +109,18 @@ bool finite_float(Store store, const uint8_t* at) {
   return store == Store::kF16 ? finite_f16(x) : (x & 0x7f80u) != 0x7f80u;
 }
 
+// Of an input of a lane, the byte in its tile.
+size_t float_at(const Packed& p, int lane, int i) {
+  const int pair = p.reads_halves() ? 2 : 1;
+  return (size_t)float_bytes(p.store) * (pair * (i / pair * kTile + lane) + i % pair);
+}
+
 bool repack_float(const uint8_t* row, const Packed& p, int lane, uint8_t* tile) {
   const int bytes = float_bytes(p.store);
   bool finite = true;
   for (int i = 0; i < p.k; ++i) {
     const uint8_t* from = row + (size_t)i * bytes;
-    memcpy(tile + (size_t)(i * kTile + lane) * bytes, from, bytes);
+    memcpy(tile + float_at(p, lane, i), from, bytes);
     finite &= finite_float(p.store, from);
   }
   return finite;
@@ -207,7 +213,7 @@ bool plan_layout(Encoding encoding, int n, int k, Packed* p) {
   p->k_padded = (int)round_up(k, kGroup);
   p->n_tiles = (int)round_up(n, kTile) / kTile;
   if (!p->quantized()) {
-    p->tile_bytes = round_up((size_t)k * kTile * float_bytes(p->store), 64);
+    p->tile_bytes = round_up((size_t)k * kTile * float_bytes(p->store), 64);  // whole pairs of halves, too
   } else {
     const Piece piece = p->piece();
     const int groups = p->k_padded / kGroup, rest = groups % piece.groups;
@@ -244,7 +250,7 @@ void unpack_row(const Packed& p, int row, float* out) {
   const int lane = row % kTile, parts = kGroup / p.group;
   if (!p.quantized()) {
     for (int i = 0; i < p.k; ++i) {
-      const uint8_t* at = tile + (size_t)(i * kTile + lane) * float_bytes(p.store);
+      const uint8_t* at = tile + float_at(p, lane, i);
       if (p.store == Store::kF32)
         memcpy(out + i, at, 4);
       else

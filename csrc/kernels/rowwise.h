@@ -2,6 +2,8 @@
 #pragma once
 #include <math.h>
 
+#include "../half.h"
+
 namespace unspool {
 namespace UNSPOOL_ISA {
 
@@ -64,6 +66,10 @@ static void quantize(const float* x, int r, const Acts& acts) {
                  f_add(weighted, f_swap(weighted)), groups, step, n / 2);
     groups += step * (n / 2);
   }
+}
+
+static void halve(const float* x, uint16_t* out, int n) {
+  for (int i = 0; i < n; ++i) out[i] = f32_to_bf16(x[i]);
 }
 
 static void rms_norm(const float* x, const float* weight, float* out, int n, int group_size, float eps) {

@@ -19,8 +19,9 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-static const Kernels kTable = {UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize, rms_norm, gated, add,
-                               scale_row,        softcap,    store_kv,   attend,   merge,    dots};
+static const Kernels kTable = {UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize,  halve,
+                               rms_norm,         gated,      add,        scale_row, softcap,
+                               store_kv,         attend,     merge,      dots};
 
 }  // namespace UNSPOOL_ISA
 }  // namespace unspool

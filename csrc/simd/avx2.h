@@ -69,13 +69,6 @@ static inline void f_store_f16(uint16_t* p, F a) {
   _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
   _mm_storeu_si128((__m128i*)(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
 }
-static inline __m256 half_bf16(const uint16_t* p) {
-  return _mm256_castsi256_ps(
-      _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16));
-}
-static inline F f_load_bf16(const uint16_t* p) {
-  return {half_bf16(p), half_bf16(p + 8)};
-}
 static inline F f_load_u8(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p))),
           _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8))))};
@@ -270,6 +263,23 @@ static inline I i_dot8(I acc, W w, I quad) {
   const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(quad.lo, 8), 8);
   const __m256i odd = _mm256_srai_epi16(quad.lo, 8);
   return {half_dot8(acc.lo, w.lo, even, odd), half_dot8(acc.hi, w.hi, even, odd)};
+}
+
+// Two numbers in bfloat16, for every lane.
+static inline W w_pair(const uint16_t* pair) {
+  int32_t bits;
+  __builtin_memcpy(&bits, pair, 4);
+  return i_set1(bits);
+}
+static inline __m256 half_dot_bf16(__m256 acc, __m256i a, __m256i b) {
+  const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
+  const auto second = [upper](__m256i pair) { return _mm256_castsi256_ps(_mm256_and_si256(pair, upper)); };
+  const auto first = [](__m256i pair) { return _mm256_castsi256_ps(_mm256_slli_epi32(pair, 16)); };
+  return _mm256_fmadd_ps(first(a), first(b), _mm256_fmadd_ps(second(a), second(b), acc));
+}
+// acc + a[1] * b[1] + a[0] * b[0] for the pair of each lane.
+static inline F f_dot_bf16(F acc, W a, W b) {
+  return {half_dot_bf16(acc.lo, a.lo, b.lo), half_dot_bf16(acc.hi, a.hi, b.hi)};
 }
 
 // a * times[0] + b * times[1] for lanes of 16 bits' range.

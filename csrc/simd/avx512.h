@@ -62,10 +62,6 @@ static inline F f_load_f16(const uint16_t* p) {
 static inline void f_store_f16(uint16_t* p, F a) {
   _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
-static inline F f_load_bf16(const uint16_t* p) {
-  const I wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p));
-  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-}
 static inline F f_load_u8(const uint8_t* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
 }
@@ -201,6 +197,24 @@ static inline I i_dot7(I acc, W w, I quad) {
 }
 static inline I i_dot8(I acc, W w, I quad) {
   return _mm512_dpbusd_epi32(acc, w, quad);
+}
+
+// Two numbers in bfloat16, for every lane.
+static inline W w_pair(const uint16_t* pair) {
+  int32_t bits;
+  __builtin_memcpy(&bits, pair, 4);
+  return _mm512_set1_epi32(bits);
+}
+// acc + a[1] * b[1] + a[0] * b[0] for the pair of each lane.
+static inline F f_dot_bf16(F acc, W a, W b) {
+#if defined(__AVX512BF16__)
+  return _mm512_dpbf16_ps(acc, (__m512bh)a, (__m512bh)b);
+#else
+  const W upper = _mm512_set1_epi32((int)0xffff0000);
+  const auto second = [upper](W pair) { return _mm512_castsi512_ps(_mm512_and_si512(pair, upper)); };
+  const auto first = [](W pair) { return _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16)); };
+  return f_fma(first(a), first(b), f_fma(second(a), second(b), acc));
+#endif
 }
 
 // a * times[0] + b * times[1] for lanes of 16 bits' range.

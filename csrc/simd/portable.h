@@ -71,11 +71,6 @@ static inline F f_load_f16(const uint16_t* p) {
 static inline void f_store_f16(uint16_t* p, F a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a[i]);
 }
-static inline F f_load_bf16(const uint16_t* p) {
-  F out;
-  for (int i = 0; i < 16; ++i) out[i] = bf16_to_f32(p[i]);
-  return out;
-}
 static inline F f_load_u8(const uint8_t* p) {
   F out;
   for (int i = 0; i < 16; ++i) out[i] = (float)p[i];
@@ -221,6 +216,16 @@ static inline I i_dot8(I acc, W w, I quad) {
 }
 static inline I i_dot7(I acc, W w, I quad) {
   return i_dot8(acc, w, quad);
+}
+
+// Two numbers in bfloat16, for every lane.
+static inline W w_pair(const uint16_t* pair) {
+  return ((uint32_t)pair[0] | (uint32_t)pair[1] << 16) - (W){};
+}
+// acc + a[1] * b[1] + a[0] * b[0] for the pair of each lane.
+static inline F f_dot_bf16(F acc, W a, W b) {
+  const W upper = 0xffff0000u - (W){};
+  return f_fma((F)(a << 16), (F)(b << 16), f_fma((F)(a & upper), (F)(b & upper), acc));
 }
 
 // a * times[0] + b * times[1] for lanes of 16 bits' range.

@@ -59,7 +59,8 @@ PRODUCT_IDS = [e.label + " shifted" * shifts for e, shifts in PRODUCTS]
 
 
 # The quantizer takes 256 inputs at a time: widths of whole such blocks, and with one and three groups left.
-WIDTHS = (512, 544, 96)
+# Floats take any width, those in bfloat16 two inputs at a time: an odd one, too.
+WIDTHS = (512, 544, 96, 77)
 
 
 def with_widths(products: list[tuple[Encoding, bool]]) -> list[tuple[Encoding, bool, int]]:
@@ -82,12 +83,27 @@ def quantize_rows(x: np.ndarray, group: int, shifts: bool = False) -> np.ndarray
     return (quants * times.astype(np.float64) * unit.astype(np.float64)).reshape(rows, -1)[:, :k]
 
 
+def halved(x: np.ndarray) -> np.ndarray:
+    """Rounded to bfloat16, ties to even, and back in float: what weights of that kind meet."""
+    bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
+    rounded = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32)
+    return np.where(np.isnan(x), np.float32(np.nan), rounded.view(np.float32))
+
+
+def as_seen(x: np.ndarray, encoding: Encoding, shifts: bool) -> np.ndarray:
+    """What of the inputs the weights of an encoding are multiplied by."""
+    if encoding in QUANTIZED:
+        return quantize_rows(x, 32 if encoding in WHOLE_GROUPS else 16, shifts)
+    return (halved(x) if encoding is Encoding.BF16 else x).astype(np.float64)
+
+
 @pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
-@pytest.mark.parametrize("n", [1, 16, 40])
-def test_packing_keeps_every_value(encoding: Encoding, n: int) -> None:
-    tensor = random_tensor(encoding, n, 512, seed=n)
+@pytest.mark.parametrize(("n", "width"), [(1, 512), (16, 512), (40, 512), (40, 77)])
+def test_packing_keeps_every_value(encoding: Encoding, n: int, width: int) -> None:
+    width = -(-width // encoding.block_values) * encoding.block_values
+    tensor = random_tensor(encoding, n, width, seed=n)
     engine = _native.Engine(2, "")
-    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, n, 512)
+    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, n, width)
     np.testing.assert_array_equal(engine.unpack(matrix), dequantize(tensor))
 
 
@@ -100,8 +116,7 @@ def test_the_product_equals_its_twin_in_float64(
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, width)
     x = np.random.default_rng(5).standard_normal((11, width)).astype(np.float32)
-    group = 32 if encoding in WHOLE_GROUPS else 16
-    seen = quantize_rows(x, group, shifts) if encoding in QUANTIZED else x.astype(np.float64)
+    seen = as_seen(x, encoding, shifts)
     expected = seen @ dequantize(tensor).astype(np.float64).T
     magnitude = np.abs(seen) @ np.abs(dequantize(tensor).astype(np.float64)).T
     assert (np.abs(engine.product(matrix, x, shifts) - expected) <= 2e-6 * magnitude + 1e-12).all()
@@ -144,6 +159,8 @@ def test_many_rows_give_the_same_bits_where_scales_fill_their_scratch(
 @pytest.mark.parametrize(("encoding", "shifts", "width"), with_widths(PRODUCTS))
 def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding, shifts: bool, width: int) -> None:
     wide = [isa for isa in instruction_sets() if isa != "portable"]
+    if "avx512" in wide:
+        wide.append("avx512 without bf16")
     tensor = random_tensor(encoding, 48, width, seed=11)
     x = np.random.default_rng(13).standard_normal((21, width)).astype(np.float32)
     results = []
@@ -152,6 +169,18 @@ def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding, shifts: bo
         matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 48, width)
         results.append(engine.product(matrix, x, shifts))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+def test_inputs_of_bfloat16_weights_are_rounded_to_nearest_with_ties_to_even(isa: str) -> None:
+    """Numbers a bit below, on and above the middle between two neighbours, the largest, and no numbers."""
+    middles = np.arange(0x3F808000, 0x3F828000, 0x8000, dtype=np.uint32)
+    bits = np.concatenate([middles - 1, middles, middles + 1, [0x7F7F7FFF, 0x7F7F8000, 0x7F800000, 0x7FFFFFFF]])
+    values = np.concatenate([bits, bits | 0x80000000]).astype(np.uint32).view(np.float32)
+    engine = _native.Engine(1, isa)
+    one = np.array([0x3F80], np.uint16).view(np.uint8)
+    matrix = engine.add_matrix(TYPE_NUMBERS[Encoding.BF16], one, 1, 1)
+    np.testing.assert_array_equal(engine.product(matrix, values[:, None])[:, 0], halved(values))
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
@@ -177,12 +206,12 @@ def test_a_matrix_that_does_not_fit_its_bytes_is_refused() -> None:
         engine.add_matrix(99, np.zeros(144, np.uint8), 1, 256)
 
 
-def quantized_network(isa: str) -> _native.Engine:
-    """Embed to logits through quantized matrices; one register holds all rows first, then the wanted ones."""
+def small_network(isa: str, encoding: Encoding) -> _native.Engine:
+    """Embed to logits; one register holds all rows first, then the wanted ones."""
     engine = _native.Engine(2, isa)
 
     def matrix(n: int, seed: int) -> int:
-        return engine.add_matrix(8, random_tensor(Encoding.Q8_0, n, 64, seed).data, n, 64)
+        return engine.add_matrix(TYPE_NUMBERS[encoding], random_tensor(encoding, n, 64, seed).data, n, 64)
 
     embedding, weight = matrix(48, 1), engine.add_vector(np.ones(64, np.float32))
     x, normed, attended, wanted = (engine.add_register(64) for _ in range(4))
@@ -201,8 +230,9 @@ def quantized_network(isa: str) -> _native.Engine:
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-def test_wanted_rows_have_the_bits_they_have_where_all_rows_are_wanted(isa: str) -> None:
-    engine = quantized_network(isa)
+@pytest.mark.parametrize("encoding", [Encoding.Q8_0, Encoding.BF16], ids=lambda e: e.label)
+def test_wanted_rows_have_the_bits_they_have_where_all_rows_are_wanted(encoding: Encoding, isa: str) -> None:
+    engine = small_network(isa, encoding)
 
     def logits(*wanted: int) -> np.ndarray:
         arrays = (range(20), [0, 20], [0], [0, 1], [0, 2], wanted)
@@ -248,7 +278,7 @@ def gated_network(isa: str, encoding: Encoding, together: bool) -> _native.Engin
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
-@pytest.mark.parametrize("encoding", [Encoding.Q4_1, Encoding.F16], ids=lambda e: e.label)
+@pytest.mark.parametrize("encoding", [Encoding.Q4_1, Encoding.F16, Encoding.BF16], ids=lambda e: e.label)
 def test_gating_where_gate_and_up_are_computed_changes_no_bit(encoding: Encoding, isa: str) -> None:
     apart, together = (gated_network(isa, encoding, together) for together in (False, True))
     for n_rows in (1, 2, 8, 20):
