@@ -13,6 +13,7 @@
 #include <string>
 
 #include "bindings_arrays.h"
+#include "bindings_fit.h"
 #include "bindings_sampling.h"
 #include "bindings_strings.h"
 #include "bindings_turn.h"
@@ -30,8 +31,6 @@ namespace nb = nanobind;
 using namespace unspool;
 
 namespace {
-
-using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // An array of rows in memory that is used again.
 NewArray<float> reused_array(const std::shared_ptr<Reused>& home, size_t rows, size_t columns, float** data) {
@@ -273,6 +272,7 @@ NB_MODULE(_native, m) {
       .def_prop_ro("kv_bytes", &Engine::kv_bytes)
       .def_prop_ro("spare_bytes", &Engine::spare_bytes)
       .def_prop_ro("isa", &Engine::isa);
+  unspool::bind_fit(m);
   unspool::bind_strings(m);
   unspool::bind_sampling(m);
 }

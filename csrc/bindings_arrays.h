@@ -11,6 +11,8 @@ namespace unspool {
 
 template <typename T>
 using Vector = nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+using FloatRows =
+    nanobind::ndarray<const float, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
 template <typename T>
 using NewArray = nanobind::ndarray<nanobind::numpy, T>;
 

@@ -51,6 +51,8 @@ inline size_t attention_scratch(int head_padded) {
   return (size_t)kMaxQueries * (3 * head_padded + kSegment) + 32 * (size_t)(kSegment + head_padded);
 }
 
+constexpr int kMostFitted = 256;  // values of a block that scales are fitted to
+
 // Floats for scales of a block of tiles that many rows pass over: see kernels/gemm_quant.h.
 constexpr int kGemmScratch = 32 * 1024;
 
@@ -114,6 +116,12 @@ struct Kernels {
                  const Query* queries, int n, int first, int last, const Upcoming& then, float* scratch);
   // Combine the n partial results of one query, in order, and write out.
   void (*merge)(const AttentionShape& shape, const float* partial, int n, float* out);
+
+  // x: [width][16], value by value of 16 blocks; the scale of each, and the minimum, 16 floats each. See
+  // fit.h.
+  void (*fit_lines)(const float* x, int width, int highest, bool lets_min_be_positive, float* scales,
+                    float* minimums);
+  void (*fit_scales)(const float* x, int width, int lowest, float* scales);
 
   // kDotsARound multiply-adds of 8-bit integers in registers, `rounds` times: see limits.h.
   int (*dots)(int rounds);

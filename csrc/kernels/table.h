@@ -10,6 +10,7 @@
 #include "gemm_quant.h"
 #include "gemm_float.h"
 #include "rowwise.h"
+#include "fit.h"
 #include "attention_tiles.h"
 #include "attention_segment.h"
 #include "attention.h"
@@ -19,9 +20,9 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-static const Kernels kTable = {UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize,  halve,
-                               rms_norm,         gated,      add,        scale_row, softcap,
-                               store_kv,         attend,     merge,      dots};
+static const Kernels kTable = {
+    UNSPOOL_ISA_NAME, gemm_quant, gemm_float, quantize, halve, rms_norm,  gated,      add,
+    scale_row,        softcap,    store_kv,   attend,   merge, fit_lines, fit_scales, dots};
 
 }  // namespace UNSPOOL_ISA
 }  // namespace unspool

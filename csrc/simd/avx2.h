@@ -61,6 +61,12 @@ static inline F f_abs(F a) {
   return {_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
 }
 
+// Lane by lane, c where a < b and otherwise d.
+static inline F f_where_less(F a, F b, F c, F d) {
+  return {_mm256_blendv_ps(d.lo, c.lo, _mm256_cmp_ps(a.lo, b.lo, _CMP_LT_OQ)),
+          _mm256_blendv_ps(d.hi, c.hi, _mm256_cmp_ps(a.hi, b.hi, _CMP_LT_OQ))};
+}
+
 static inline F f_load_f16(const uint16_t* p) {
   return {_mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p)),
           _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(p + 8)))};

@@ -56,6 +56,11 @@ static inline F f_abs(F a) {
   return _mm512_abs_ps(a);
 }
 
+// Lane by lane, c where a < b and otherwise d.
+static inline F f_where_less(F a, F b, F c, F d) {
+  return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), d, c);
+}
+
 static inline F f_load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
 }

@@ -63,6 +63,11 @@ static inline F f_abs(F a) {
   return (F)((I)a & 0x7fffffff);
 }
 
+// Lane by lane, c where a < b and otherwise d.
+static inline F f_where_less(F a, F b, F c, F d) {
+  return a < b ? c : d;
+}
+
 static inline F f_load_f16(const uint16_t* p) {
   F out;
   for (int i = 0; i < 16; ++i) out[i] = f16_to_f32(p[i]);

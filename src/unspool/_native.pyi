@@ -11,6 +11,13 @@ from unspool.types import F32, F64, I32, Ids
 def instruction_sets() -> list[str]:
     """Names of the kernel sets this machine runs, widest first."""
 
+def fit_lines(x: F32, highest: int, lets_min_be_positive: bool, isa: str = "") -> F32:
+    """Of blocks (N, B) of finite float32, 1 <= B <= 256, the scales and minimums (2, N) for integers in
+    [0, highest]: `models.weights.fit`."""
+
+def fit_scales(x: F32, lowest: int, isa: str = "") -> F32:
+    """The same with scales (N,) alone, for integers in [lowest, -lowest - 1]."""
+
 def string_starts(data: npt.NDArray[np.uint8], position: int, end: int, n: int) -> npt.NDArray[np.int64]:
     """Where the bytes begin of each of n strings, 8 bytes of length before each, that follow each other from
     `position`; fewer than n where one does not end before `end`."""

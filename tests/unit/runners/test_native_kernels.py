@@ -175,7 +175,9 @@ def test_vector_instruction_sets_agree_to_the_bit(encoding: Encoding, shifts: bo
 def test_inputs_of_bfloat16_weights_are_rounded_to_nearest_with_ties_to_even(isa: str) -> None:
     """Numbers a bit below, on and above the middle between two neighbours, the largest, and no numbers."""
     middles = np.arange(0x3F808000, 0x3F828000, 0x8000, dtype=np.uint32)
-    bits = np.concatenate([middles - 1, middles, middles + 1, [0x7F7F7FFF, 0x7F7F8000, 0x7F800000, 0x7FFFFFFF]])
+    bits = np.concatenate(
+        [middles - 1, middles, middles + 1, [0x7F7F7FFF, 0x7F7F8000, 0x7F800000, 0x7FFFFFFF]]
+    )
     values = np.concatenate([bits, bits | 0x80000000]).astype(np.uint32).view(np.float32)
     engine = _native.Engine(1, isa)
     one = np.array([0x3F80], np.uint16).view(np.uint8)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool.models.weights.blocks_k import Q4_K, Q5_K, Q6_K
-from unspool.models.weights.fit import fit_line, fit_scale, inverse, rounded
+from unspool.models.weights.fast_fit import fit_line, fit_scale
+from unspool.models.weights.fit import inverse, rounded
 from unspool.types import F32, U8
 
 _ONE, _TWO, _FOUR, _SIX = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(6)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool.models.weights.blocks_legacy import Q4_0, Q4_1, Q5_0, Q5_1, Q8_0
-from unspool.models.weights.fit import fit_line, fit_scale, inverse, rounded
+from unspool.models.weights.fast_fit import fit_line, fit_scale
+from unspool.models.weights.fit import inverse, rounded
 from unspool.types import F32, U8
 
 

@@ -6,6 +6,7 @@ import gguf
 import numpy as np
 import pytest
 
+from unspool import _native
 from unspool.errors import ModelFileError
 from unspool.models.weights import Encoding, Tensor, dequantize
 from unspool.models.weights.fit import fit_line, fit_scale
@@ -103,3 +104,39 @@ def test_a_minimum_that_may_not_be_positive_is_zero():
     scale, minimum = fit_line(np.full((1, 32), 5, np.float32), 15, lets_min_be_positive=False)
     assert minimum == 0
     assert scale * 15 == pytest.approx(5)
+
+
+def blocks_to_fit(width: int) -> np.ndarray:
+    """Usual blocks, and those in which something is zero, equal, one-sided, tied or out of proportion."""
+    rng = np.random.default_rng(width)
+    usual = rng.standard_normal((150, width))
+    outlier = rng.standard_normal((20, width))
+    outlier[:, 0] = 3e4
+    steps = rng.integers(-3, 4, (100, width)) * 0.5
+    levels = np.array([0.0, 5.0, -5.0, 1e-35, -1e-29, 1e-20, 60_000.0])[:, None] * np.ones(width)
+    alone = np.zeros((width, width))
+    np.fill_diagonal(alone, -2.5)
+    odd = [usual, np.abs(usual), -np.abs(usual), usual * 1e-30, usual * 1e4, outlier, steps, levels, alone]
+    return np.concatenate(odd).astype(np.float32)
+
+
+@pytest.mark.parametrize("isa", _native.instruction_sets())
+@pytest.mark.parametrize("width", [1, 16, 32, 256])
+def test_the_native_fits_give_the_bits_of_their_twins(width: int, isa: str) -> None:
+    x = blocks_to_fit(width)
+    with np.errstate(all="ignore"):
+        for highest in (3, 15, 31):
+            for positive in (True, False):
+                scale, minimum = _native.fit_lines(x, highest, positive, isa)
+                wanted = fit_line(x, highest, lets_min_be_positive=positive)
+                np.testing.assert_array_equal(scale, wanted[0][:, 0])
+                np.testing.assert_array_equal(minimum, wanted[1][:, 0])
+        for lowest in (-8, -16, -32):
+            np.testing.assert_array_equal(_native.fit_scales(x, lowest, isa), fit_scale(x, lowest)[:, 0])
+
+
+def test_the_native_fits_refuse_blocks_that_are_too_wide_and_take_none() -> None:
+    assert _native.fit_lines(np.zeros((0, 32), np.float32), 15, True).shape == (2, 0)
+    for width in (0, 257):
+        with pytest.raises(ValueError, match="blocks of 1 to 256 values"):
+            _native.fit_scales(np.zeros((3, width), np.float32), -8)
