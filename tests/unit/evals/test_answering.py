@@ -114,7 +114,8 @@ def test_a_request_has_no_more_answers_than_are_decoded_side_by_side(llm, open_f
     with open_file() as file:
         answer_all(llm, questions, wanted, file, concurrency=256)
         found = texts(file, questions, wanted)
-    assert [(how["branch"], how["n"]) for how in asked] == [(0, 256), (256, 256), (512, 88)]
+    # On threads of a pool: whose turn it is to decode is theirs to find out.
+    assert sorted((how["branch"], how["n"]) for how in asked) == [(0, 256), (256, 256), (512, 88)]
     how = {"n": 1, "branch": 599}
     alone = llm.generate(
         questions[0].prompt_ids, DecodingParams(**params.to_dict() | {"seed": seed_of(3, "t/0")}), **how
