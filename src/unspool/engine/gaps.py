@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import pairwise
 from math import fsum
 
 from unspool.types import InterToken
@@ -15,28 +16,24 @@ class Gaps:
     all but the first of them came after 0 seconds.
     """
 
-    __slots__ = ("_gaps_s", "_last_s")
+    __slots__ = ("_times_s",)
 
     def __init__(self) -> None:
-        self._gaps_s = array("d")  # (n_tokens - 1,)
-        self._last_s: float | None = None
+        self._times_s = array("d")  # (n_tokens,)
 
     def accept(self, now: float) -> None:
-        if self._last_s is not None:
-            self._gaps_s.append(now - self._last_s)
-        self._last_s = now
+        self._times_s.append(now)
 
     def fork(self) -> Gaps:
         copy = Gaps()
-        copy._gaps_s = self._gaps_s[:]
-        copy._last_s = self._last_s
+        copy._times_s = self._times_s[:]
         return copy
 
     def summary(self) -> InterToken:
-        n = len(self._gaps_s)
+        ordered = sorted(after - before for before, after in pairwise(self._times_s))
+        n = len(ordered)
         if n == 0:
             return InterToken()
-        ordered = sorted(self._gaps_s)
         return InterToken(
             n,
             mean_ms=1e3 * fsum(ordered) / n,
