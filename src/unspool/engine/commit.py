@@ -7,8 +7,7 @@ finish                   all of a request ends, whatever its search says
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -114,46 +113,30 @@ def make_moves(
     return _with_prompt(task, ranked.with_tree(task, events, answers))
 
 
-def grow(
-    shares: Sequence[Share], choices: Sequence[Choice | UnspoolError], storage: Storage, now: float
-) -> list[Event]:
+def grow(shares: Sequence[Share], choices: Sequence[Choice], storage: Storage, now: float) -> list[Event]:
     """What `holding.record` and `make_moves` come to where each branch, of requests that sample, has fed its
     one token and grows by the one that was chosen."""
     events: list[Event] = []
-    pairs: Iterable[tuple[Share, Choice | UnspoolError]] = zip(shares, choices, strict=True)
-    if any(isinstance(choice, UnspoolError) for choice in choices):
-        pairs = _failed_last(pairs)
-    for share, choice in pairs:
+    n_told = 0
+    for share, (token_id, observed) in zip(shares, choices, strict=True):
         task, branch = share.task, share.branch
         branch.n_cached = n_cached = branch.n_cached + 1
         if n_cached > branch.n_read:
             branch.n_read = n_cached
-        if isinstance(choice, UnspoolError):
-            events.append(_end(task, branch, "error", storage, now, error=choice))
-        else:
-            token_id, observed = choice
-            is_last = len(branch.token_ids) + 1 - task.n_prompt == task.n_new_max
-            told = None if is_last else branch.transcript.tell(token_id)
-            if told is None:
-                events += _extend(task, branch, (Chosen(token_id, observed),), storage, now)
-            else:
-                branch.token_ids.append(token_id)
-                branch.history.accept(token_id, observed)
-                branch.gaps.accept(now)
-                storage.journal.tokens_decoded += 1
-                events.append(Event(task.request_id, told, (token_id,), branch.branch_id))
+        is_last = n_cached + 1 - task.n_prompt == task.n_new_max
+        told = None if is_last else branch.transcript.tell(token_id)
+        if told is not None:
+            branch.token_ids.append(token_id)
+            branch.history.accept(token_id, observed)
+            branch.gaps.accept(now)
+            n_told += 1
+            events.append(Event(task.request_id, told, (token_id,), branch.branch_id))
+            continue
+        events += _extend(task, branch, (Chosen(token_id, observed),), storage, now)
         if not task.branches:
             task.move_to(Phase.DONE)
+    storage.journal.tokens_decoded += n_told
     return events
-
-
-def _failed_last(
-    pairs: Iterable[tuple[Share, Choice | UnspoolError]],
-) -> Iterator[tuple[Share, Choice | UnspoolError]]:
-    """Of each task, whose branches stand side by side, those that failed after the others: the order in which
-    pages come back decides which of them are used next."""
-    for _, group in groupby(pairs, key=lambda pair: pair[0].task.request_id):
-        yield from sorted(group, key=lambda pair: isinstance(pair[1], UnspoolError))
 
 
 def finish(

@@ -186,10 +186,9 @@ class Engine:
         shares = self._next_shares()
         if not shares:
             return []
-        started = self._clock()
-        if (steady := self._steady) is not None:
-            events, n_decoding = steady.run(), len(shares)
-        else:
+        started, steady = self._clock(), self._steady
+        events, n_decoding = None if steady is None else steady.run(), len(shares)
+        if events is None:
             events = run_step(shares, self.storage, self.vocabulary, self._n_vocab)
             n_decoding = sum(share.n_rows for share in shares if not share.is_prompt)
         self._scheduler.observe(n_decoding, self._clock() - started)

@@ -15,6 +15,7 @@ from unspool.engine.plan import build_plan
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
 from unspool.engine.task import Branch
+from unspool.errors import UnspoolError
 from unspool.logits.standing import StandingRows
 from unspool.types import Event
 
@@ -65,18 +66,26 @@ class Steady:
             self._plan.n_past[:] = n_past
         return True
 
-    def run(self) -> list[Event]:
-        """`run_step` for these branches, whose pages are there."""
+    def run(self) -> list[Event] | None:
+        """`run_step` for these branches, whose pages are there. None, and nothing has changed, where one of
+        them has no token to grow by: it is `run_step` that ends those."""
         storage = self._storage
         storage.journal.lap()
         logits = storage.runner.forward(self._plan)  # (B, V) f32
         if self._n_vocab < logits.shape[1]:
             logits = logits[:, : self._n_vocab]
         storage.journal.lap()
-        choices = self._rows.choose(logits)
+        try:
+            choices = self._rows.choose(logits)
+        except UnspoolError:
+            self.is_over = True
+            storage.journal.begin_step()  # what this took counts for nothing
+            return None
         now = storage.journal.lap()
         events = commit.grow(self.shares, choices, storage, now)
-        self.is_over = any(event.finish_reason is not None for event in events)
+        for event in events:
+            if event.finish_reason is not None:
+                self.is_over = True
         return events
 
 

@@ -82,6 +82,7 @@ class Task:
 
     request_id: int
     request: Request
+    n_prompt: int = field(init=False)  # tokens
     rules: Rules
     seed: int
     search: Search
@@ -108,6 +109,9 @@ class Task:
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)  # of the prompt so far, not yet told
 
     @property
+    def __post_init__(self) -> None:
+        self.n_prompt = len(self.request.prompt_ids)
+
     def rank(self) -> tuple[int, int]:
         """Who comes first: the higher priority, and then who came first."""
         return -self.priority, self.request_id
@@ -165,10 +169,6 @@ class Task:
         """The branches that start at the end of the prompt; the first of them reads it."""
         first = self.request.first_branch
         return range(first, first + self.search.n_first)
-
-    @property
-    def n_prompt(self) -> int:
-        return len(self.request.prompt_ids)
 
     @property
     def told_seed(self) -> int | None:

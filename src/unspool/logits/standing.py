@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from unspool import _native
 from unspool.errors import UnspoolError
@@ -42,21 +42,27 @@ class StandingRows:
             lines.append((known.program, row.seed, row.branch, row.n_prompt, row.token_ids, tally))
         self._lines = _native.StandingRows(lines)
 
-    def choose(self, logits: F32) -> list[Choice | UnspoolError]:
-        """The token of each row of logits (R, V); an error is that row's alone. They are float32, contiguous
-        rows, and nobody else may read them meanwhile: they are written to and put back. TypeError for others.
+    def choose(self, logits: F32) -> list[Choice]:
+        """The token of each row of logits (R, V). They are float32, contiguous rows, and nobody else may read
+        them meanwhile: they are written to and put back. TypeError for others.
+
+        Raises the error of a row that has none: `pipeline.process` says what becomes of the others.
         """
         if not pipeline.IS_FUSED:
             return list(map(_choice, pipeline.process_by_stages(logits, self._rows)))
         changing = [(row.at, *fused.following(row.history, row.asks)) for row in self._changing]
         sampler = self._sampler or fused.sampler()
         choices = sampler.choose(logits, self._lines, changing)
+        if None not in choices:
+            return cast(list[Choice], choices)
         return [self._by_stages(logits, i) if made is None else made for i, made in enumerate(choices)]
 
-    def _by_stages(self, logits: F32, i: int) -> Choice | UnspoolError:
+    def _by_stages(self, logits: F32, i: int) -> Choice:
         (made,) = pipeline.process_by_stages(logits[i : i + 1], self._rows[i : i + 1])
         return _choice(made)
 
 
-def _choice(made: Processed | UnspoolError) -> Choice | UnspoolError:
-    return made if isinstance(made, UnspoolError) else (made.chosen.token_id, made.chosen.observed)
+def _choice(made: Processed | UnspoolError) -> Choice:
+    if isinstance(made, UnspoolError):
+        raise made
+    return made.chosen.token_id, made.chosen.observed
