@@ -209,14 +209,16 @@ class EngineThread:
         """All commands there are; sleeps for one when there is nothing to run."""
         has_looked = False
         while not self._has_ended:
-            try:
-                if self.engine.is_resting:
+            if not self.engine.is_resting:
+                if self.commands.empty():
+                    return
+                work, future = self.commands.get_nowait()  # nobody else takes any
+            else:
+                try:
                     work, future = self.commands.get(timeout=self.engine.next_deadline_s())
-                    has_looked = False
-                else:
-                    work, future = self.commands.get_nowait()
-            except Empty:
-                return
+                except Empty:
+                    return
+                has_looked = False
             if future is not None and not has_looked:
                 self._forget_deserted()
                 has_looked = True
