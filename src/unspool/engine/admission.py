@@ -5,6 +5,7 @@ from __future__ import annotations
 from unspool.engine.rules import check_range
 from unspool.errors import BadRequest, ContextOverflow, in_python, named
 from unspool.kv.layout import pages_for
+from unspool.params import DecodingParams
 from unspool.runners.base import Runner
 from unspool.search.base import Search
 from unspool.search.sample import Sample
@@ -53,6 +54,13 @@ def check_n(n: int, search: Search, n_companions: int, n_rows: int) -> None:
             f"{each} of the step, and a step has {n_rows}; {way_out}{in_python(', or give more n_rows')}",
             code="bad_n",
         )
+
+
+def tells_on_the_way(params: DecodingParams, search: Search) -> bool:
+    """Whether events add up to something else where all of an answer comes with its end: a prompt's
+    log-probabilities are told first of all, and a branch that is born late begins where another was told to.
+    """
+    return params.prompt_logprobs is not None or (search.forks_later and not search.is_ranked)
 
 
 def room_after(what: str, n_tokens: int, n_context: int, runner: Runner) -> int:

@@ -139,6 +139,8 @@ class AsyncEventStream:
 class LoopInbox:
     """For a coroutine that waits for every step."""
 
+    is_followed = True
+
     def __init__(self, bell: Bell) -> None:
         self.request_id: int | None = None
         self.is_paused = False

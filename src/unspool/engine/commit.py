@@ -41,7 +41,7 @@ from unspool.types import (
 def plant(task: Task, storage: Storage, vocabulary: Vocabulary) -> None:
     """Give a new task its first branch: the prompt, with nothing cached and no page held."""
     params, prompt_ids = task.request.params, task.request.prompt_ids
-    transcript = Transcript(StopRules.of(params, task.rules), vocabulary)
+    transcript = Transcript(StopRules.of(params, task.rules), vocabulary, is_followed=task.is_followed)
     history = History(params, task.rules, prompt_ids)
     first = task.first_branches[0]
 
@@ -106,7 +106,12 @@ def make_moves(
             events.append(_end(task, branch, move.reason, storage, now))
     for branch_id, error in failed.items():
         events.append(_end(task, task.branches[branch_id], "error", storage, now, error=error))
-    if task.search.is_ranked and not task.n_told and len(task.branches) + len(task.kept) > 0:
+    if (
+        task.search.is_ranked
+        and task.is_followed
+        and not task.n_told
+        and len(task.branches) + len(task.kept) > 0
+    ):
         events += ranked.shared_news(task)
     if not task.branches:
         task.move_to(Phase.DONE)
@@ -130,7 +135,8 @@ def grow(shares: Sequence[Share], choices: Sequence[Choice], storage: Storage, n
             branch.history.accept(token_id, observed)
             branch.gaps.accept(now)
             n_told += 1
-            events.append(Event(task.request_id, told, (token_id,), branch.branch_id))
+            if task.is_followed:
+                events.append(Event(task.request_id, told, (token_id,), branch.branch_id))
             continue
         events += _extend(task, branch, (Chosen(token_id, observed),), storage, now)
         if not task.branches:
@@ -188,7 +194,7 @@ def _extend(
             return [_end(task, branch, ending.reason, storage, now, stop=ending.stop)]
         if len(branch.token_ids) - task.n_prompt == task.n_new_max:
             return [_end(task, branch, "length", storage, now)]
-    if task.search.is_ranked:
+    if task.search.is_ranked or not task.is_followed:
         return []
     news = _news(task, branch)
     return [news] if news.text or news.token_ids else []

@@ -114,8 +114,9 @@ class Engine:
     def is_in_flight(self, request_id: int) -> bool:
         return request_id in self._tasks
 
-    def add(self, request: Request) -> int:
-        """Take a request in and return its id; it begins to run in the next step with room for it.
+    def add(self, request: Request, *, is_followed: bool = True) -> int:
+        """Take a request in and return its id; it begins to run in the next step with room for it. The news
+        of one that is not followed may all come with the end of each answer.
 
         Raises ContextOverflow, CapacityError or BadRequest for what can never run.
         """
@@ -164,6 +165,7 @@ class Engine:
             *(request_id, request, rules, seed, search, n_new_max, n_pages_max, salt, clock),
             companions=companions,
             priority=request.priority,
+            is_followed=is_followed or admission.tells_on_the_way(params, search),
         )
         commit.plant(task, self.storage, self.vocabulary)
         self._tasks[request_id] = task

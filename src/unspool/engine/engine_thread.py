@@ -146,7 +146,7 @@ class EngineThread:
         added: dict[int, Inbox] = {}
         try:
             for request, inbox in zip(requests, inboxes, strict=True):
-                added[self.engine.add(request)] = inbox
+                added[self.engine.add(request, is_followed=inbox.is_followed)] = inbox
         except BaseException:
             for request_id in added:
                 self.engine.cancel(request_id)

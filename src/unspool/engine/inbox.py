@@ -17,6 +17,7 @@ News: TypeAlias = "tuple[Sequence[Event], bool]"  # of one step, and whether the
 class Inbox(Protocol):
     """One request's news. The engine's thread alone writes, and sets `request_id` and `is_paused`."""
 
+    is_followed: bool  # its reader wants the news of each step, and not the whole alone
     request_id: int | None  # None before the engine has taken the request in
     is_paused: bool  # the reader is behind; it says `Worker.catch_up` once it is not
 
@@ -42,6 +43,7 @@ class Inbox(Protocol):
 class Mailbox:
     """For a thread that waits for every step."""
 
+    is_followed = True
     is_deserted = False  # whoever has the stream may read it
 
     def __init__(self) -> None:
@@ -74,6 +76,7 @@ class Gathered:
     `whole` has all events. A thread asks for its result, a coroutine wraps it.
     """
 
+    is_followed = False
     n_unread = 0
     is_deserted = False
 

@@ -92,6 +92,7 @@ class Task:
     clock: Clock
     companions: tuple[Companion, ...] = ()  # who reads beside its branches
     priority: int = 0  # higher first
+    is_followed: bool = True  # somebody reads its news as they come: or its answers are told at their ends
     n_preempted: int = 0  # times that it was put back
     n_reread: int = 0  # tokens read once more after that
     n_prompt_cached: int = 0  # tokens of the prompt that were found in the prefix tree at first
@@ -108,10 +109,10 @@ class Task:
     phase: Phase = Phase.WAITING
     prompt_logprobs: list[TokenLogprobs] = field(default_factory=list)  # of the prompt so far, not yet told
 
-    @property
     def __post_init__(self) -> None:
         self.n_prompt = len(self.request.prompt_ids)
 
+    @property
     def rank(self) -> tuple[int, int]:
         """Who comes first: the higher priority, and then who came first."""
         return -self.priority, self.request_id

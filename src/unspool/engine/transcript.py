@@ -1,6 +1,7 @@
 """What a branch has written: token ids and their text, cut at the same place.
 
     bytes    [0, n_released) decoded and reported | [n_released, n_bytes) held back
+    tokens   [0, n_spelled) have their bytes there | the others, of a text that is not followed, have not yet
 
 Held back is what may still become a stop; a token is reported once all its bytes are. When a stop cuts the
 text, the tokens that have a byte before the cut stay, and the others go.
@@ -66,16 +67,18 @@ class Ending:
 class Transcript:
     """`accept` a token, `take` what has become final, `rollback` what was not taken, `fork` a copy."""
 
-    def __init__(self, rules: StopRules, vocabulary: Vocabulary) -> None:
+    def __init__(self, rules: StopRules, vocabulary: Vocabulary, *, is_followed: bool = True) -> None:
+        """One that nobody follows is taken at its end alone: till then `tell` need not spell its tokens."""
         self._rules = rules
         self._vocabulary = vocabulary
+        self._is_followed = is_followed
         self._looks = bool(rules.strings or rules.patterns or rules.loop_min_count)  # or nothing is held back
         self._strings = StopMatcher(rules.strings)
         self._patterns = RegexMatcher(rules.patterns)
         self._loops = LoopDetector(rules.loop_min_count, rules.loop_max_length)
         self._detokenizer = Detokenizer()
         self._ids: list[int] = []
-        self._ends: list[int] = []  # for each token, how many bytes there are after it
+        self._ends: list[int] = []  # for each token that is spelled, how many bytes there are after it
         self._held = bytearray()  # bytes [n_released, n_bytes)
         self._n_released = 0
         self._n_reported = 0  # tokens
@@ -90,6 +93,7 @@ class Transcript:
     def accept(self, token_id: int) -> Ending | None:
         """Take the next token; how it ends the text, if it does."""
         assert not self._is_closed, "the text has ended"
+        self._spell()
         # An id that ends the text does so even before min_tokens: it is masked till then, so whoever chose
         # it had nothing else to choose.
         ends = token_id in self._rules.ids
@@ -119,9 +123,13 @@ class Transcript:
 
     def tell(self, token_id: int) -> str | None:
         """`accept` and `take` in one where that is all there is to it: the text that a token adds, told at
-        once. None, and nothing is done, where the token may end the text or what it says may be held back."""
+        once, and nothing of a text that is not followed. None, and nothing is done, where the token may end
+        the text or what it says may be held back."""
         if self._looks or token_id in self._rules.ids:
             return None
+        if not self._is_followed:
+            self._ids.append(token_id)
+            return ""
         assert not self._held, "what was said before has been taken"
         data = self._vocabulary.token_bytes(token_id)
         self._n_released += len(data)
@@ -130,9 +138,16 @@ class Transcript:
         self._ends.append(self._n_released)
         return self._detokenizer.accept(data)
 
+    def _spell(self) -> None:
+        """What `tell` has put off."""
+        for token_id in self._ids[len(self._ends) :]:
+            self._held += self._vocabulary.token_bytes(token_id)
+            self._ends.append(self._n_bytes)
+
     @property
     def n_bytes_final(self) -> int:
         """How many bytes stay, whatever follows."""
+        self._spell()
         if self._ending is not None:
             return self._ending.n_bytes
         n_held = 0 if self._is_closed else max(self._strings.n_held, self._patterns.n_held)
@@ -140,11 +155,13 @@ class Transcript:
 
     def end_of(self, index: int) -> int:
         """How many bytes there are after that many tokens and one."""
+        self._spell()
         return self._ends[index]
 
     def bytes_of(self, first: int, last: int) -> bytes:
         """Bytes [first, last) of a text of which nothing was taken."""
         assert self._n_released == 0, "what was taken is no longer here"
+        self._spell()
         return bytes(self._held[first:last])
 
     @property
@@ -158,6 +175,7 @@ class Transcript:
 
     def take(self) -> tuple[str, tuple[int, ...]]:
         """Text and token ids that have become final since the last call."""
+        self._spell()
         if self._ending is not None:
             n_final = self._ending.n_bytes - self._n_released
         else:
@@ -176,6 +194,7 @@ class Transcript:
 
     def rollback(self, n: int) -> None:
         """Undo the last n tokens, of which nothing was taken; a text that one of them ended goes on."""
+        self._spell()
         n_left = len(self._ids) - n
         n_bytes = self._ends[n_left - 1] if n_left > 0 else 0
         assert n_left >= self._n_reported, "tokens that were taken stay"
@@ -193,6 +212,7 @@ class Transcript:
         copy._rules = self._rules
         copy._vocabulary = self._vocabulary
         copy._looks = self._looks
+        copy._is_followed = self._is_followed
         copy._strings = self._strings.fork()
         copy._patterns = self._patterns.fork()
         copy._loops = self._loops.fork()

@@ -16,9 +16,10 @@ ALPHABET = ToyVocabulary(
 )
 
 
-def transcript(vocabulary=ALPHABET, **params):
+def transcript(vocabulary=ALPHABET, is_followed=True, **params):
     params = DecodingParams(**params)
-    return Transcript(StopRules.of(params, rules_of(params, vocabulary)), vocabulary)
+    rules = StopRules.of(params, rules_of(params, vocabulary))
+    return Transcript(rules, vocabulary, is_followed=is_followed)
 
 
 def write(follower, ids):
@@ -233,3 +234,23 @@ def test_streams_join_to_the_cut_text_and_ids_cover_it(stops, ids, include, kind
         assert covered.startswith(whole[:cut])
         assert len(covered) - len(vocabulary.tokens[kept[-1]] if kept else b"") <= cut
     assert "".join(deltas) == text
+
+
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(0, 12), st.integers(0, 3))
+def test_a_text_that_nobody_follows_is_spelled_when_it_is_asked_for(ids, n_before, n_undone):
+    quiet, followed = transcript(is_followed=False), transcript()
+    told = [followed.tell(token_id) for token_id in ids]
+    assert [quiet.tell(token_id) for token_id in ids[:n_before]] == [""] * len(ids[:n_before])
+    copy = quiet.fork()
+    for token_id in [3] * n_undone:
+        copy.tell(token_id)
+    copy.rollback(n_undone)
+    for token_id in ids[n_before:]:
+        assert copy.accept(token_id) is None
+    followed.close()
+    copy.close()
+    text, all_ids = copy.take()
+    assert text == "".join(told) + followed.take()[0]
+    assert all_ids == tuple(ids)
+    quiet.close()
+    assert quiet.take() == write(transcript(), ids[:n_before])[1:3]
