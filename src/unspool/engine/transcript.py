@@ -1,7 +1,7 @@
 """What a branch has written: token ids and their text, cut at the same place.
 
     bytes    [0, n_released) decoded and reported | [n_released, n_bytes) held back
-    tokens   [0, n_spelled) have their bytes there | the others, of a text that is not followed, have not yet
+    tokens   [0, len(ends)) are counted in these | the others, which `tell` took, are when it is asked
 
 Held back is what may still become a stop; a token is reported once all its bytes are. When a stop cuts the
 text, the tokens that have a byte before the cut stay, and the others go.
@@ -68,7 +68,7 @@ class Transcript:
     """`accept` a token, `take` what has become final, `rollback` what was not taken, `fork` a copy."""
 
     def __init__(self, rules: StopRules, vocabulary: Vocabulary, *, is_followed: bool = True) -> None:
-        """One that nobody follows is taken at its end alone: till then `tell` need not spell its tokens."""
+        """One that nobody follows is taken at its end alone: till then `tell` need say nothing."""
         self._rules = rules
         self._vocabulary = vocabulary
         self._is_followed = is_followed
@@ -78,7 +78,7 @@ class Transcript:
         self._loops = LoopDetector(rules.loop_min_count, rules.loop_max_length)
         self._detokenizer = Detokenizer()
         self._ids: list[int] = []
-        self._ends: list[int] = []  # for each token that is spelled, how many bytes there are after it
+        self._ends: list[int] = []  # for each token that is counted, how many bytes there are after it
         self._held = bytearray()  # bytes [n_released, n_bytes)
         self._n_released = 0
         self._n_reported = 0  # tokens
@@ -93,7 +93,7 @@ class Transcript:
     def accept(self, token_id: int) -> Ending | None:
         """Take the next token; how it ends the text, if it does."""
         assert not self._is_closed, "the text has ended"
-        self._spell()
+        self._catch_up()
         # An id that ends the text does so even before min_tokens: it is masked till then, so whoever chose
         # it had nothing else to choose.
         ends = token_id in self._rules.ids
@@ -127,27 +127,27 @@ class Transcript:
         the text or what it says may be held back."""
         if self._looks or token_id in self._rules.ids:
             return None
+        self._ids.append(token_id)
         if not self._is_followed:
-            self._ids.append(token_id)
             return ""
         assert not self._held, "what was said before has been taken"
-        data = self._vocabulary.token_bytes(token_id)
-        self._n_released += len(data)
-        self._n_reported += 1
-        self._ids.append(token_id)
-        self._ends.append(self._n_released)
-        return self._detokenizer.accept(data)
+        return self._detokenizer.accept(self._vocabulary.token_bytes(token_id))
 
-    def _spell(self) -> None:
-        """What `tell` has put off."""
+    def _catch_up(self) -> None:
+        """Count the tokens that `tell` took: where the text is followed, they were told."""
         for token_id in self._ids[len(self._ends) :]:
-            self._held += self._vocabulary.token_bytes(token_id)
+            data = self._vocabulary.token_bytes(token_id)
+            if self._is_followed:
+                self._n_released += len(data)
+                self._n_reported += 1
+            else:
+                self._held += data
             self._ends.append(self._n_bytes)
 
     @property
     def n_bytes_final(self) -> int:
         """How many bytes stay, whatever follows."""
-        self._spell()
+        self._catch_up()
         if self._ending is not None:
             return self._ending.n_bytes
         n_held = 0 if self._is_closed else max(self._strings.n_held, self._patterns.n_held)
@@ -155,13 +155,13 @@ class Transcript:
 
     def end_of(self, index: int) -> int:
         """How many bytes there are after that many tokens and one."""
-        self._spell()
+        self._catch_up()
         return self._ends[index]
 
     def bytes_of(self, first: int, last: int) -> bytes:
         """Bytes [first, last) of a text of which nothing was taken."""
         assert self._n_released == 0, "what was taken is no longer here"
-        self._spell()
+        self._catch_up()
         return bytes(self._held[first:last])
 
     @property
@@ -175,7 +175,7 @@ class Transcript:
 
     def take(self) -> tuple[str, tuple[int, ...]]:
         """Text and token ids that have become final since the last call."""
-        self._spell()
+        self._catch_up()
         if self._ending is not None:
             n_final = self._ending.n_bytes - self._n_released
         else:
@@ -194,7 +194,7 @@ class Transcript:
 
     def rollback(self, n: int) -> None:
         """Undo the last n tokens, of which nothing was taken; a text that one of them ended goes on."""
-        self._spell()
+        self._catch_up()
         n_left = len(self._ids) - n
         n_bytes = self._ends[n_left - 1] if n_left > 0 else 0
         assert n_left >= self._n_reported, "tokens that were taken stay"
