@@ -14,7 +14,6 @@ from unspool.engine import commit
 from unspool.engine.plan import build_plan
 from unspool.engine.share import Share
 from unspool.engine.storage import Storage
-from unspool.engine.task import Branch
 from unspool.errors import UnspoolError
 from unspool.logits.standing import StandingRows
 from unspool.types import Event
@@ -32,6 +31,7 @@ class Steady:
         rows = [row for share in shares for row in share.task.rows(share.branch)]
         self._rows = StandingRows(rows, storage.runner.sampler)
         self._plan = build_plan(shares)
+        self._n_sure = 0  # steps for which all have pages, before that is looked at again
         self.is_over = False  # whether a branch has ended, so that they are others that go on
 
     @classmethod
@@ -46,24 +46,23 @@ class Steady:
         then it is the scheduler who says what runs."""
         if self.is_over:
             return False
-        lacking: list[Branch] = []
-        token_ids: list[int] = []
-        n_past: list[int] = []
-        for branch in self._branches:
-            n_cached = branch.n_cached
-            token_ids.append(branch.token_ids[n_cached])
-            n_past.append(n_cached)
-            if n_cached == branch.table.n_tokens:
-                lacking.append(branch)
+        if self._n_sure == 0 and not self._take_pages():
+            return False
+        self._n_sure -= 1
+        self._plan.token_ids[:] = [branch.token_ids[-1] for branch in self._branches]
+        self._plan.n_past[:] = [branch.n_cached for branch in self._branches]
+        return True
+
+    def _take_pages(self) -> bool:
+        """For the next tokens of each; False when there are too few."""
+        lacking = [branch for branch in self._branches if branch.n_cached == branch.table.n_tokens]
+        if len(lacking) > self._storage.pool.n_available:
+            return False
+        for branch in lacking:
+            branch.table.grow(branch.n_cached + 1)
         if lacking:
-            if len(lacking) > self._storage.pool.n_available:
-                return False
-            for branch in lacking:
-                branch.table.grow(branch.n_cached + 1)
             self._plan = build_plan(self.shares)
-        else:
-            self._plan.token_ids[:] = token_ids
-            self._plan.n_past[:] = n_past
+        self._n_sure = min(branch.table.n_tokens - branch.n_cached for branch in self._branches)
         return True
 
     def run(self) -> list[Event] | None:
