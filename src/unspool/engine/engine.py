@@ -182,7 +182,7 @@ class Engine:
         that failed would lose it.
         """
         self._require_open()
-        if late := self._end_late():
+        if self._deadlines and (late := self._end_late()):
             return late
         self.storage.journal.begin_step()
         shares = self._next_shares()
@@ -300,12 +300,11 @@ class Engine:
     def _end_late(self) -> list[Event]:
         """End the requests whose deadline has passed, in the queue too."""
         events: list[Event] = []
-        if self._deadlines:
-            now = self._clock()
-            for request_id in self._deadlines.passed(now, self._tasks):
-                task = self._tasks[request_id]
-                events += commit.finish(task, "deadline", self.storage, now)
-                self._forget(task)
+        now = self._clock()
+        for request_id in self._deadlines.passed(now, self._tasks):
+            task = self._tasks[request_id]
+            events += commit.finish(task, "deadline", self.storage, now)
+            self._forget(task)
         return events
 
     def _forget(self, task: Task) -> None:

@@ -50,10 +50,10 @@ class StandingRows:
         """
         if not pipeline.IS_FUSED:
             return list(map(_choice, pipeline.process_by_stages(logits, self._rows)))
-        changing = [(row.at, *fused.following(row.history, row.asks)) for row in self._changing]
+        changing = [(at, *fused.following(history, asks)) for at, history, asks in self._changing]
         sampler = self._sampler or fused.sampler()
         choices = sampler.choose(logits, self._lines, changing)
-        if None not in choices:
+        if all(choices):
             return cast(list[Choice], choices)
         return [self._by_stages(logits, i) if made is None else made for i, made in enumerate(choices)]
 
