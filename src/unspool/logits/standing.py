@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from unspool import _native
 from unspool.errors import UnspoolError
@@ -54,7 +54,7 @@ class StandingRows:
         sampler = self._sampler or fused.sampler()
         choices = sampler.choose(logits, self._lines, changing)
         if all(choices):
-            return cast(list[Choice], choices)
+            return choices  # type: ignore[return-value]  # none of them is None
         return [self._by_stages(logits, i) if made is None else made for i, made in enumerate(choices)]
 
     def _by_stages(self, logits: F32, i: int) -> Choice:
