@@ -13,7 +13,6 @@ from paced import LETTERS, PacedRunner, wait_until
 from tiny_llm import write_tiny_llm
 
 from unspool import LLM, AsyncLLM, DecodingParams, Limits
-from unspool.engine.async_stream import Bell, LoopInbox
 from unspool.errors import BadRequest, ContextOverflow, TemplateError
 
 PARAMS = DecodingParams(temperature=0, max_tokens=20, ignore_eos=True)
@@ -452,16 +451,6 @@ def test_a_stream_that_is_closed_while_its_request_is_being_made_ends(llm, is_he
 
     assert len(asyncio.run(main())) < 200
     look(llm)
-
-
-def test_who_rings_at_a_loop_that_closed_before_it_answered_is_told():
-    loop = asyncio.new_event_loop()
-    bell = Bell(loop)
-    bell.ring(LoopInbox(bell))
-    loop.close()
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="closed"):
-            bell.ring(LoopInbox(bell))
 
 
 def test_one_stream_is_for_one_task(llm):

@@ -141,7 +141,7 @@ class LoopInbox:
 
     is_followed = True
 
-    def __init__(self, bell: Bell) -> None:
+    def __init__(self, bell: LoopBell) -> None:
         self.request_id: int | None = None
         self.is_paused = False
         self._bell = bell
@@ -156,13 +156,15 @@ class LoopInbox:
     def is_deserted(self) -> bool:
         return self._bell.loop.is_closed()
 
-    def put(self, events: Sequence[Event], is_over: bool) -> None:
+    def put(self, events: Sequence[Event], is_over: bool) -> LoopBell:
         self._news.append((events, is_over))
-        self._bell.ring(self)
+        self._bell.add(self)
+        return self._bell
 
     def fail(self, error: BaseException) -> None:
         self._news.append(error)
-        self._bell.ring(self)
+        self._bell.add(self)
+        self._bell.ring()
 
     async def get(self) -> News:
         while not self._news:
@@ -185,27 +187,30 @@ class LoopInbox:
             self._bell.loop.call_soon_threadsafe(self.wake)
 
 
-class Bell:
-    """Wakes the readers of one loop, all that have news of a step at once."""
+class LoopBell:
+    """Wakes the readers of one loop, all that have news of a step at once: whoever rings gives the loop's
+    thread its chance to run, and has to wait for it then."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._rung_for: deque[LoopInbox] = deque()
         self._is_ringing = False
 
-    def ring(self, inbox: LoopInbox) -> None:
-        """On the engine's thread. Raises RuntimeError when the loop is closed."""
-        self._rung_for.append(inbox)
-        try:
-            if self.loop.is_closed():  # before it answered what was rung last, maybe
-                raise RuntimeError("the loop of the reader is closed")
-            if not self._is_ringing:
-                self._is_ringing = True
-                self.loop.call_soon_threadsafe(self._answer)
-        except RuntimeError:
-            self._is_ringing = False
+    def add(self, inbox: LoopInbox) -> None:
+        """An inbox has news. On the engine's thread; raises RuntimeError when the loop is closed."""
+        if self.loop.is_closed():  # before it answered what was rung last, maybe
             self._rung_for.clear()
-            raise
+            raise RuntimeError("the loop of the reader is closed")
+        self._rung_for.append(inbox)
+
+    def ring(self) -> None:
+        """On the engine's thread."""
+        if not self._is_ringing:
+            self._is_ringing = True
+            try:
+                self.loop.call_soon_threadsafe(self._answer)
+            except RuntimeError:  # it has just been closed, which the next news will find
+                self._is_ringing = False
 
     def _answer(self) -> None:
         # Before the look, so that whoever comes after it rings again.
@@ -214,12 +219,14 @@ class Bell:
             self._rung_for.popleft().wake()
 
 
-_bells: weakref.WeakValueDictionary[int, Bell] = weakref.WeakValueDictionary()  # by id of the loop they hold
+_bells: weakref.WeakValueDictionary[int, LoopBell] = (
+    weakref.WeakValueDictionary()
+)  # by id of the loop they hold
 
 
-def _bell_of(loop: asyncio.AbstractEventLoop) -> Bell:
+def _bell_of(loop: asyncio.AbstractEventLoop) -> LoopBell:
     """Asked on the thread of the loop, so that no two threads make one for the same."""
     bell = _bells.get(id(loop))
     if bell is None:
-        bell = _bells[id(loop)] = Bell(loop)
+        bell = _bells[id(loop)] = LoopBell(loop)
     return bell

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from unspool.engine.engine import Engine
-from unspool.engine.inbox import Inbox
+from unspool.engine.inbox import Bell, Inbox
 from unspool.engine.process import SteppingThread, between_forks, running, start
 from unspool.errors import BadRequest, CapacityError, UnspoolError
 from unspool.forks import forked, locked
@@ -250,6 +250,7 @@ class EngineThread:
     def _deliver(self, events: Sequence[Event]) -> None:
         """One piece of news a request, whose reader is let run ahead no further than the limits say."""
         by_request: dict[int, list[Event]] = {}
+        bells: set[Bell] = set()
         for event in events:
             by_request.setdefault(event.request_id, []).append(event)
         for request_id, its_events in by_request.items():
@@ -259,7 +260,8 @@ class EngineThread:
             if is_over:
                 del self._inboxes[request_id]
             try:
-                inbox.put(its_events, is_over)
+                if (bell := inbox.put(its_events, is_over)) is not None:
+                    bells.add(bell)
             except Exception:  # nobody is there to read it, or to be told
                 self.forget([inbox])
             if not is_over and inbox.n_unread >= self.engine.limits.n_unread:
@@ -267,6 +269,8 @@ class EngineThread:
                 self.engine.pause(request_id)
                 if inbox.n_unread <= self.n_unread_low:  # read before it could see that it is paused
                     self.resume(inbox)
+        for bell in bells:
+            bell.ring()
 
     def _break(self, error: BaseException) -> None:
         """The engine is not what it should be: nothing is run on it any more."""

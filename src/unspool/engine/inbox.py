@@ -14,6 +14,14 @@ from unspool.types import Event
 News: TypeAlias = "tuple[Sequence[Event], bool]"  # of one step, and whether the request has ended
 
 
+class Bell(Protocol):
+    """Wakes readers, many at once."""
+
+    def ring(self) -> None:
+        """Wake who has news since the last time. Raises nothing."""
+        ...
+
+
 class Inbox(Protocol):
     """One request's news. The engine's thread alone writes, and sets `request_id` and `is_paused`."""
 
@@ -31,8 +39,9 @@ class Inbox(Protocol):
         """Whether nobody can come to read it any more; the request is then cancelled."""
         ...
 
-    def put(self, events: Sequence[Event], is_over: bool) -> None:
-        """News of a step. May raise when the reader is gone; the request is then cancelled."""
+    def put(self, events: Sequence[Event], is_over: bool) -> Bell | None:
+        """News of a step, and what to ring when those of all requests are there; None where the reader hears
+        of them by itself. May raise when the reader is gone; the request is then cancelled."""
         ...
 
     def fail(self, error: BaseException) -> None:
