@@ -17,6 +17,7 @@ from unspool.asking import (
     how_of_best,
     last_user_text,
     request_of,
+    text_of,
 )
 from unspool.async_bulk import awaited_in_order
 from unspool.best import BestReport, BestRun, Judged
@@ -250,8 +251,8 @@ class AsyncLLM(Door):
         Cancelling the task ends the request; a verdict that is being found is found to its end, and dropped.
         """
         applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
+        asked = text_of(self.tokenizer, prompt)
         stream = AsyncEventStream(self._worker, partial(self._request, prompt, applied, checked))
-        asked = prompt if isinstance(prompt, str) else self.detokenize(prompt)
         return await _best(stream, BestRun.of(asked, spec, applied, watch, checked.branch))
 
     async def best_chat(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from unspool.engine.prompt import Prompt, checked_ids, checked_priority
+from unspool.engine.rules import check_range
 from unspool.errors import BadRequest, UnknownName, brief, named
 from unspool.params import DecodingParams
 from unspool.search.base import Search
@@ -151,6 +152,15 @@ def chat_request_of(
         return how.request(template.encode(messages, **options), params)
     ids, positions = template.encode_with_positions(messages, **options)
     return how.request(ids, params, positions)
+
+
+def text_of(tokenizer: Tokenizer, prompt: Prompt) -> str:
+    """What a prompt asks, for who judges the answers."""
+    if isinstance(prompt, str):
+        return prompt
+    ids = checked_ids(prompt)
+    check_range("prompt", ids, tokenizer.vocab_size)
+    return tokenizer.decode(ids)
 
 
 def last_user_text(messages: Sequence[Message]) -> str:

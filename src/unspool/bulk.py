@@ -11,7 +11,7 @@ from itertools import repeat
 
 from unspool.asking import completions_of
 from unspool.engine.inbox import Gathered
-from unspool.engine.prompt import Prompt
+from unspool.engine.prompt import Prompt, each_of
 from unspool.engine.worker import Worker
 from unspool.errors import BadRequest
 from unspool.params import DecodingParams
@@ -38,13 +38,10 @@ def pairs_of(
     prompts: Iterable[Prompt], params: DecodingParams | Iterable[DecodingParams]
 ) -> Iterator[tuple[Prompt, DecodingParams]]:
     """Each prompt with its parameters."""
-    if isinstance(prompts, (str, bytes)):
-        raise BadRequest(
-            f"generate_all takes several prompts, got {prompts!r}; generate takes one", code="bad_prompt"
-        )
+    each = each_of(prompts)
     if isinstance(params, DecodingParams):
-        return zip(prompts, repeat(params), strict=False)
-    return _pairs(prompts, params)
+        return zip(each, repeat(params), strict=False)
+    return _pairs(each, params)
 
 
 def _pairs(

@@ -15,6 +15,7 @@ from unspool.asking import (
     how_of_best,
     last_user_text,
     request_of,
+    text_of,
 )
 from unspool.door import Door
 from unspool.engine.prompt import Prompt, checked_params, is_batch, spread_params
@@ -255,8 +256,8 @@ class LLM(Door):
         from unspool.best import run_best
 
         applied, checked = spec.params(checked_params(params)), how_of_best(spec, how)
+        asked = text_of(self.tokenizer, prompt)
         stream = EventStream(self._worker, self._request(prompt, applied, checked))
-        asked = prompt if isinstance(prompt, str) else self.detokenize(prompt)
         return run_best(stream, asked, spec, applied, watch, first_branch=checked.branch)
 
     def best_chat(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, brief
 from unspool.params import DecodingParams
 
 Prompt: TypeAlias = str | Sequence[int]
@@ -17,9 +17,9 @@ def is_batch(prompt: Any) -> bool:
     """Whether this is a list of prompts, and not one: [] is a batch of none, [1, 2] one prompt of ids."""
     if isinstance(prompt, str):
         return False
-    if isinstance(prompt, (bytes, Mapping)) or (not isinstance(prompt, Sequence) and not _has_items(prompt)):
+    if not _has_items(prompt):
         raise BadRequest(
-            f"a prompt is a string or a list of token ids, or several of them in a list; got {prompt!r}",
+            f"a prompt is a string or a list of token ids, or several of them in a list; got {brief(prompt)}",
             code="bad_prompt",
         )
     return len(prompt) == 0 or isinstance(prompt[0], str) or _has_items(prompt[0])
@@ -27,16 +27,25 @@ def is_batch(prompt: Any) -> bool:
 
 def checked_ids(prompt: Any) -> list[int]:
     """A prompt of token ids as plain numbers; their range is the engine's affair."""
-    if isinstance(prompt, (bytes, Mapping)) or not _has_items(prompt):
-        raise BadRequest(f"a prompt is a string or a list of token ids, got {prompt!r}", code="bad_prompt")
-    ids = []
-    for token_id in prompt:
-        if isinstance(token_id, bool) or not hasattr(token_id, "__index__"):
-            raise BadRequest(
-                f"a prompt of token ids holds {token_id!r}, which is no whole number", code="bad_prompt"
-            )
-        ids.append(operator.index(token_id))
-    return ids
+    if not _has_items(prompt):
+        raise BadRequest(
+            f"a prompt is a string or a list of token ids, got {brief(prompt)}", code="bad_prompt"
+        )
+    return [_whole_number(token_id) for token_id in prompt]
+
+
+def each_of(prompts: Any) -> Iterator[Prompt]:
+    """Prompts one after the other, where there are several; each is checked when its turn comes."""
+    if not isinstance(prompts, (str, bytes, bytearray, memoryview, Mapping)):
+        try:
+            return iter(prompts)
+        except TypeError:  # a class has no items, nor has an array of no dimensions
+            pass
+    raise BadRequest(
+        f"generate_all takes several prompts, in a list or one after the other, got {brief(prompts)}; "
+        "generate takes one",
+        code="bad_prompt",
+    )
 
 
 def checked_params(params: Any) -> DecodingParams:
@@ -76,5 +85,22 @@ def spread_params(params: Any, n_prompts: int) -> list[DecodingParams]:
 
 
 def _has_items(value: Any) -> bool:
-    """A list, a tuple, a NumPy array: it has a length and items by number."""
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    """A list, a tuple, a NumPy array: it has a length and items by number. Bytes are meant as text."""
+    if isinstance(value, (bytes, bytearray, memoryview, Mapping)):
+        return False
+    try:
+        len(value)
+    except TypeError:  # also a class, and an array of no dimensions
+        return False
+    return hasattr(value, "__getitem__")
+
+
+def _whole_number(token_id: Any) -> int:
+    try:
+        if not isinstance(token_id, bool):
+            return operator.index(token_id)
+    except TypeError:  # also an array
+        pass
+    raise BadRequest(
+        f"a prompt of token ids holds {brief(token_id)}, which is no whole number", code="bad_prompt"
+    )
