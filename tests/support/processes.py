@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from unspool.errors import UnspoolError
 
 # Python warns of forks beside threads, which such programs are about. Where this process does not look for
 # installed packages, one that it starts does not either.
@@ -25,3 +28,12 @@ def in_a_process(program: str) -> str:
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
+
+
+def code_of(ask: Callable[[], object]) -> str | None:
+    """For such a program: the code of what it is refused with; None where it is not."""
+    try:
+        ask()
+    except UnspoolError as problem:
+        return problem.code
+    return None

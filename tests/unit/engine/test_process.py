@@ -157,15 +157,10 @@ def test_an_interrupt_while_threads_are_being_held_reaches_the_program_and_all_o
     program = f"""
 import os, signal, threading
 from paced import LETTERS, PacedRunner
+from processes import code_of
 from unspool import LLM, DecodingParams
-from unspool.errors import UnspoolError
 def stop(*_):
     raise ZeroDivisionError("stop")
-def code_of(ask):
-    try:
-        ask()
-    except UnspoolError as problem:
-        return problem.code
 signal.alarm(60)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal({number}, {handler})
@@ -247,9 +242,9 @@ def test_a_child_has_no_model_that_was_not_held_whatever_became_of_the_hook():
     program = """
 import os, signal, sys
 from paced import LETTERS, PacedRunner
+from processes import code_of
 from unspool import LLM, DecodingParams
 from unspool.engine import process
-from unspool.errors import UnspoolError
 signal.alarm(30)
 llm = LLM.from_parts(PacedRunner(), LETTERS)
 llm.generate([1], DecodingParams(max_tokens=2))
@@ -260,11 +255,7 @@ def interrupted():
     raise KeyboardInterrupt
 process._take_turn = interrupted
 if os.fork() == 0:
-    try:
-        llm.generate([1])
-    except UnspoolError as problem:
-        os._exit(problem.code != "forked")
-    os._exit(3)
+    os._exit(code_of(lambda: llm.generate([1])) != "forked")
 print(os.wait()[1])
 """
     assert in_a_process(program) == "0\n"
@@ -318,9 +309,9 @@ def test_an_engine_whose_pages_do_not_add_up_in_a_child_keeps_no_other_from_begi
     program = """
 import os, signal
 from paced import LETTERS, PacedRunner
+from processes import code_of
 from unspool import LLM
 from unspool.engine import process
-from unspool.errors import UnspoolError
 def lost():
     raise AssertionError("a page is lost")
 llms = [LLM.from_parts(PacedRunner(), LETTERS) for _ in range(2)]
@@ -331,11 +322,7 @@ llms[0]._engine.check = lost
 if os.fork() == 0:
     signal.alarm(30)
     llms[1].generate([1, 2])
-    try:
-        llms[0].generate([1, 2])
-    except UnspoolError as problem:
-        os._exit(problem.code != "engine_failed")
-    os._exit(3)
+    os._exit(code_of(lambda: llms[0].generate([1, 2])) != "engine_failed")
 print(os.wait()[1])
 """
     assert in_a_process(program) == "0\n"
@@ -349,8 +336,8 @@ def test_a_child_that_reads_what_another_thread_was_reading_hears_of_the_fork(do
     program = f"""
 import asyncio, os, signal, threading
 from paced import LETTERS, PacedRunner
+from processes import code_of
 from unspool import LLM, AsyncLLM, DecodingParams, Limits
-from unspool.errors import UnspoolError
 params = DecodingParams(temperature=0, max_tokens=30, ignore_eos=True)
 llm = LLM.from_parts(PacedRunner(), LETTERS, limits=Limits(n_unread=4))
 stream, is_reading = {door}.of(llm).stream([1, 2], params), threading.Event()
@@ -377,11 +364,7 @@ if os.fork() == 0:
     signal.alarm(30)
     if stream._inbox is not None:
         del stream._inbox.get
-    try:
-        here()
-    except UnspoolError as problem:
-        os._exit(problem.code != "forked")
-    os._exit(4)
+    os._exit(code_of(here) != "forked")
 print(os.wait()[1], flush=True)
 os._exit(0)  # the thread never ends
 """

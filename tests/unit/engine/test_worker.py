@@ -342,14 +342,19 @@ def test_an_interrupt_wakes_who_waits_and_never_meets_a_step(llm):
     assert llm.generate([1, 2], PARAMS).token_ids == expected
 
 
-def test_who_closes_again_after_an_interrupt_waits_for_the_thread_all_the_same(llm):
+def interrupted_amid_a_step(llm, wait):
+    """Ctrl-C comes while something waits for a step that is held: the stream whose step it is."""
     llm.runner.let(0)
     stream = llm.stream([1, 2], PARAMS)
     llm.runner.is_held.wait(30)
-    alarm = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
-    alarm.start()
+    threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
-        llm.close()
+        wait()
+    return stream
+
+
+def test_who_closes_again_after_an_interrupt_waits_for_the_thread_all_the_same(llm):
+    stream = interrupted_amid_a_step(llm, llm.close)
     closing = threading.Thread(target=llm.close)
     n_before = llm._worker._thread.commands.qsize()
     closing.start()
@@ -362,13 +367,7 @@ def test_who_closes_again_after_an_interrupt_waits_for_the_thread_all_the_same(l
 
 
 def test_an_interrupt_while_a_request_is_taken_in_takes_it_out_again(llm):
-    llm.runner.let(0)
-    stream = llm.stream([1, 2], PARAMS)
-    llm.runner.is_held.wait(30)
-    alarm = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT))
-    alarm.start()
-    with pytest.raises(KeyboardInterrupt):  # the worker is in a step and cannot take it in yet
-        llm.stream([2, 2], PARAMS)
+    stream = interrupted_amid_a_step(llm, lambda: llm.stream([2, 2], PARAMS))  # which it cannot take in yet
     llm.runner.let(None)
     assert len(list(stream)) == 20
     rest(llm)
