@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from stop_matches import feed
 
 from unspool.engine.stop import StopMatch, StopMatcher, StopString
 
 
 def matcher(*stops):
     return StopMatcher([StopString.compile(stop) for stop in stops])
-
-
-def feed(follower, *pieces):
-    for piece in pieces:
-        match = follower.accept(piece)
-        if match is not None:
-            return match
-    return None
 
 
 def test_a_stop_is_found_across_tokens():

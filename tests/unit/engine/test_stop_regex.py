@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stop_matches import feed
 
 from unspool.automaton import compile_pattern
 from unspool.engine.stop import StopMatch
@@ -16,14 +17,6 @@ from unspool.engine.stop_regex import RegexMatcher
 
 def matcher(*patterns):
     return RegexMatcher([compile_pattern(pattern) for pattern in patterns])
-
-
-def feed(follower, *pieces):
-    for piece in pieces:
-        match = follower.accept(piece)
-        if match is not None:
-            return match
-    return None
 
 
 def test_a_match_is_found_across_tokens():
