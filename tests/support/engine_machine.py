@@ -149,7 +149,8 @@ class Machine:
             return
         request = random_request(self.rng, self.sizes, self.prompt(), self.amateur is not None)
         try:
-            self.in_flight[self.engine.add(request)] = Asked(request)
+            request_id = self.engine.add(request, is_followed=len(self.ended) % 3 > 0)
+            self.in_flight[request_id] = Asked(request)
         except CapacityError:
             self.seen["refused"] += 1
         except BadRequest as error:
