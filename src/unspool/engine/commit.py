@@ -70,8 +70,8 @@ def make_moves(
     now: float,
     failed: Mapping[int, UnspoolError] = MappingProxyType({}),
 ) -> list[Event]:
-    """Make a search's moves, in order, and end the branches that failed; the news of every branch that grew
-    or ended.
+    """Make a search's moves, in order, and end the branches that failed; the news of every branch that ended,
+    or grew and is followed.
 
     All moves are made or none: a page that cannot be copied for a fork ends the task as it stands.
     """

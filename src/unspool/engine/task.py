@@ -92,7 +92,7 @@ class Task:
     clock: Clock
     companions: tuple[Companion, ...] = ()  # who reads beside its branches
     priority: int = 0  # higher first
-    is_followed: bool = True  # somebody reads its news as they come: or its answers are told at their ends
+    is_followed: bool = True  # somebody reads its news as they come; else each answer is told at its end
     n_preempted: int = 0  # times that it was put back
     n_reread: int = 0  # tokens read once more after that
     n_prompt_cached: int = 0  # tokens of the prompt that were found in the prefix tree at first
