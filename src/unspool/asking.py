@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict
 
 from unspool.engine.prompt import Prompt, checked_ids, checked_priority
 from unspool.engine.rules import check_range
 from unspool.errors import BadRequest, UnknownName, brief, named
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Search
 from unspool.types import Completion, Event, Request

@@ -14,9 +14,11 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Final
+
+from unspool.light_dataclass import dataclass
 
 # The parser has no public name; what it returns has not changed since Python 3.7.
 _parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")

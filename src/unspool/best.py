@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol
 
 from unspool.errors import VerifierError
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.best_of import BestOf
 from unspool.search.verifiers.base import Ranking, Verdict, Vote

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from unspool.errors import BadRequest, named
 from unspool.kv.layout import pages_for
+from unspool.light_dataclass import dataclass
 from unspool.loading import check_settings, open_model
 from unspool.runners.base import DEFAULT_PAGE_SIZE
 from unspool.runners.instructions import KINDS, Kind, spans

@@ -14,9 +14,9 @@ engine's random numbers can be had without its batch, its kernels and its histor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from unspool.light_dataclass import dataclass
 from unspool.param_conflicts import preset_of
 from unspool.params import DecodingParams
 

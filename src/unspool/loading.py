@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
@@ -18,6 +17,7 @@ from unspool.engine.admission import check_context
 from unspool.engine.journal import tell
 from unspool.errors import BadRequest, CapacityError, in_python, named
 from unspool.kv.layout import KvLayout, pages_for
+from unspool.light_dataclass import dataclass
 from unspool.models.found import Found
 from unspool.models.loader import LoadedModel
 from unspool.models.weights.quantized_source import check_weights

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from unspool.automaton import PatternError, compile_pattern
 from unspool.errors import BadRequest, brief
+from unspool.light_dataclass import dataclass
 
 Bias = tuple[int | str, float | bool]  # a token id or a text, and what is added to it; False bans it
 BIAS_LIMIT: Final = 100.0

@@ -8,13 +8,14 @@ so are values that contradict each other. What is given and cannot matter is nam
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from unspool import param_checks as checks
 from unspool import param_conflicts
 from unspool.errors import BadRequest, UnknownName, in_python
+from unspool.light_dataclass import dataclass
 from unspool.param_checks import Bias, Range
 from unspool.param_dialects import Dialects
 from unspool.unsupported import UNSUPPORTED

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import os
 import zlib
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+from unspool.light_dataclass import dataclass
 
 Ids = npt.NDArray[np.intp]
 U8 = npt.NDArray[np.uint8]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -13,6 +13,7 @@ from unspool.engine.prompt import Prompt
 from unspool.errors import BadRequest
 from unspool.kv.session import Session
 from unspool.kv.session_file import read_session, write_session
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.types import Request
 

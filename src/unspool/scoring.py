@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unspool.engine.prompt import Prompt, checked_ids
 from unspool.errors import BadRequest, ContextOverflow, named
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.types import Event, Request, TokenLogprobs
 

@@ -6,8 +6,9 @@ the best answer. A hypothesis is named by its branch: where one goes on as two, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+
+from unspool.light_dataclass import dataclass
 
 Fate: TypeAlias = Literal["kept", "finished", "dropped"]
 Why: TypeAlias = Literal["rank", "group", "no room", "worse", "stop rule"]

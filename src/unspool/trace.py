@@ -5,10 +5,12 @@ Probabilities are of the survivors at that point, entropies in bits. `logits.tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
+
+from unspool.light_dataclass import dataclass
 
 SURVIVED: Final = 255  # in TokenTrace.fates; no request has so many stages
 NEVER_ALIVE: Final = 254

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from unspool.errors import UnspoolError
 from unspool.history import History
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.rules import NO_RULES, Rules
 

@@ -7,11 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli.text import checked
 from unspool.errors import BadRequest, brief
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from unspool.search.verifiers.base import Verifier

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from unspool.cli import chat_file
@@ -13,6 +12,7 @@ from unspool.cli.chat_session import ChatSession, expand_path
 from unspool.cli.figures import figures_line
 from unspool.cli.param_words import shown
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
 from unspool.cli.interrupts import seeded, until_interrupted
 from unspool.cli.typed import read_value
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from unspool.llm import LLM

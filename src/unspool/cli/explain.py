@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -19,6 +18,7 @@ from unspool.cli.options import with_model_options
 from unspool.cli.run import Answers, MustContain, Prompt, Quiet, Raw, Search, System
 from unspool.errors import BadRequest
 from unspool.extras import EXTRAS
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

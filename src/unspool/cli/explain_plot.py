@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli.explain_table import percent, quoted
 from unspool.errors import BadRequest
 from unspool.extras import missing
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from unspool.trace import TokenTrace

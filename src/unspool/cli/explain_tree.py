@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Final
 
 from unspool.cli.explain_table import line, quoted
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -6,11 +6,11 @@ The options themselves are in options.py; nothing here brings their machinery.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli import amounts
 from unspool.cli.contrast import contrasted, no_amateur, saying
+from unspool.light_dataclass import dataclass
 from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ what comes out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.rules import check_range
 from unspool.errors import BadRequest, named
+from unspool.light_dataclass import dataclass
 from unspool.logits.combination import Combination
 from unspool.logits.contrast import Contrast
 from unspool.logits.guidance import Guidance

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
 
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from unspool.engine.detokenize import Vocabulary
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from unspool.search_tree import SearchStep, SearchTree

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from unspool.engine.strand import Strand
 from unspool.engine.task import Branch, Task
 from unspool.kv.layout import pages_for
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ with. So the states are also what streaming has to hold back, and nothing else i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

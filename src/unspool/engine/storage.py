@@ -4,7 +4,6 @@ has been counted."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 
 from unspool.engine.journal import Journal
@@ -12,6 +11,7 @@ from unspool.engine.strand import Strand
 from unspool.engine.task import Task
 from unspool.kv.pool import PagePool
 from unspool.kv.prefix_tree import Match, PrefixTree
+from unspool.light_dataclass import dataclass
 from unspool.runners.base import Runner
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unspool.kv.prefix_tree import Place
 from unspool.kv.table import PageTable
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

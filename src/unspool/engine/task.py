@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal, TypeAlias
 
 from unspool.engine.companion import OWN_MODEL, Companion
@@ -15,6 +15,7 @@ from unspool.engine.search_trace import TreeSoFar
 from unspool.engine.strand import Strand
 from unspool.engine.transcript import Ending, Transcript
 from unspool.history import History
+from unspool.light_dataclass import dataclass
 from unspool.rules import Rules
 from unspool.search.base import Search
 from unspool.types import Request, Row, TokenLogprobs

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -20,6 +19,7 @@ from unspool.engine.detokenize import Detokenizer, Vocabulary
 from unspool.engine.loop import LoopDetector
 from unspool.engine.stop import StopMatcher, StopString
 from unspool.engine.stop_regex import RegexMatcher
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.rules import Rules
 

@@ -14,12 +14,13 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, get_args
 
 from unspool.errors import BadRequest, brief
 from unspool.evals.question import Answer, Series
+from unspool.light_dataclass import dataclass
 from unspool.types import FinishReason
 
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from unspool.asking import completions_of
 from unspool.evals.answer_file import AnswerFile, Key
 from unspool.evals.question import Answer, Marks, Question, Series, seed_of
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Search
 

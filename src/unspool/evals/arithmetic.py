@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from unspool.evals.figures import Figure
@@ -11,6 +10,7 @@ from unspool.evals.intervals import bootstrap
 from unspool.evals.question import Answer, Marks, Question
 from unspool.evals.selection import picked
 from unspool.evals.word_problems import WordProblem
+from unspool.light_dataclass import dataclass
 from unspool.search.pass_at_k import wilson
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.majority import Majority

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from unspool.evals.answer_file import AnswerFile, Key
 from unspool.evals.question import Answer, Question, Series
+from unspool.light_dataclass import dataclass
 from unspool.search.pass_at_k import Interval
 
 

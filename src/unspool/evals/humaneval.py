@@ -11,7 +11,6 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from unspool.errors import BadRequest, VerifierError, brief, reason
 from unspool.evals.program_form import Form
 from unspool.evals.question import Marks, Question
 from unspool.extras import missing
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.python_tests import PythonExamples, PythonTests
 from unspool.search.verifiers.sandbox.limits import SandboxLimits
 

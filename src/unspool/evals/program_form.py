@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from unspool.errors import BadRequest, nearest
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from unspool.llm import LLM

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from unspool.light_dataclass import dataclass
 from unspool.types import Completion, FinishReason
 
 # One answer at temperature 0 | n answers that are drawn | the best answer of a search.

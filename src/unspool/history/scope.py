@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from unspool.conventions import penalty_window_of, scope_of
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from unspool.kv.layout import pages_for
+from unspool.light_dataclass import dataclass
 from unspool.models.cache_shape import CacheShape
 
 KvFormat = Literal["f16", "int8", "int4"]

@@ -16,10 +16,11 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 
 from unspool.kv.pool import PagePool
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from unspool.errors import SessionFileError
+from unspool.light_dataclass import dataclass
 from unspool.types import I32, U8
 
 

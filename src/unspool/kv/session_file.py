@@ -19,7 +19,7 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from unspool.errors import CapacityError, SessionFileError, brief, reason
 from unspool.kv.session import KvIdentity, Session, check_identity
+from unspool.light_dataclass import dataclass
 from unspool.types import U8
 from unspool.whole_file import whole_file
 

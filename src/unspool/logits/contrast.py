@@ -9,11 +9,11 @@ implausible are out.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from unspool.light_dataclass import dataclass
 from unspool.logits.distribution import log_probs
 from unspool.logits.masks import MASKS
 from unspool.logits.stage import Logits

@@ -6,11 +6,11 @@ logits of one are moved along their difference from the other's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from unspool.light_dataclass import dataclass
 from unspool.logits.distribution import log_probs
 from unspool.logits.stage import Logits
 from unspool.types import Row

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from unspool import _native
 from unspool.errors import UnspoolError
+from unspool.light_dataclass import dataclass
 from unspool.logits import fused
 from unspool.logits.choose import choose, first_of_largest
 from unspool.logits.masks import MASKS, apply_mask

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Final, TypeVar
 
 from unspool.errors import BadRequest, brief
+from unspool.light_dataclass import dataclass
 from unspool.param_checks import Range
 from unspool.params import RANGES, DecodingParams
 

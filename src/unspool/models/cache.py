@@ -16,11 +16,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from unspool.errors import DownloadError
+from unspool.light_dataclass import dataclass
 
 if sys.platform == "win32":
     import msvcrt

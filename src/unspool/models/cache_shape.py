@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from unspool.errors import BadRequest, brief, named
+from unspool.light_dataclass import dataclass
 
 MAX_LAYERS: Final = 1024
 MAX_SIZE: Final = 1 << 30  # of heads, their values and windows

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from unspool.errors import ModelNotFound
+from unspool.light_dataclass import dataclass
 from unspool.models.cache import Progress
 from unspool.models.cache_shape import CacheShape
 

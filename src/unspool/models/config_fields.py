@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from unspool.errors import ModelFileError, brief
+from unspool.light_dataclass import dataclass
 
 _MISSING: Any = object()
 

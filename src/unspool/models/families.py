@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from unspool.light_dataclass import dataclass
 
 Activation = Literal["silu", "gelu_tanh"]
 

@@ -8,8 +8,9 @@ file they come from, and a linear weight has shape (n_out, n_in).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from unspool.light_dataclass import dataclass
 from unspool.models.graph import Graph
 from unspool.models.weights.base import WeightSource
 from unspool.models.weights.mapped_file import release_pages

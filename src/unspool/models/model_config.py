@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from unspool.errors import ModelFileError, UnsupportedModel
+from unspool.light_dataclass import dataclass
 from unspool.models.families import Activation, Family
 from unspool.models.rope import Rotary
 

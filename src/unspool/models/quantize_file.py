@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from unspool.errors import BadRequest, UnsupportedModel, brief, named
+from unspool.light_dataclass import dataclass
 from unspool.models.weights import Encoding, Tensor, open_weights
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, GgufSource
 from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from unspool.light_dataclass import dataclass
 
 F64 = npt.NDArray[np.float64]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Literal
 
 from unspool.errors import BadRequest, ParameterConflict, brief
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.profiles.effective import given
 from unspool.profiles.lookup import load_profile

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from unspool.errors import BadRequest, ParameterConflict
+from unspool.light_dataclass import dataclass
 from unspool.params import RANGES, DecodingParams
 from unspool.profiles.needs import described, unmet, where
 from unspool.profiles.profile import Profile

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from unspool import param_checks as checks
+from unspool.light_dataclass import dataclass
 from unspool.param_checks import Range
 from unspool.profiles.profile import Need, Profile
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
     from unspool.params import DecodingParams

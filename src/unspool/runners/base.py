@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from unspool import _native
+from unspool.light_dataclass import dataclass
 from unspool.types import F32, U8, Plan
 
 if TYPE_CHECKING:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+
+from unspool.light_dataclass import dataclass
 
 Kind = Literal["embedding", "norm", "products", "output", "rope", "attention", "gate", "other"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)  # in the order in which a pass meets them first

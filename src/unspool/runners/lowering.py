@@ -10,9 +10,10 @@ The 8-bit form of a linear layer's input is made by the op that writes the input
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
+from unspool.light_dataclass import dataclass
 from unspool.models.graph import Add, Graph, Linear, Op, SelectRows, reads, writes
 
 # Fields of ops that name a register.

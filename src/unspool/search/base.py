@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.rules import Rules
 from unspool.types import Move, Processed, Row

@@ -8,8 +8,8 @@ that both have, tokens and scores are those of transformers' beam search.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
 from unspool.search.beam_settings import BeamSettings

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.rng import Noise
 from unspool.search.base import Advance

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from unspool.light_dataclass import dataclass
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole
 from unspool.search.stopping import Rule

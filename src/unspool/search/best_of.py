@@ -7,10 +7,11 @@ which end together: then the verifier ranks anew what the search has found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 from unspool.errors import BadRequest, ParameterConflict, brief, named
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Search
 from unspool.search.sample import Sample

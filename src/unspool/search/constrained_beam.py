@@ -10,10 +10,11 @@ hypothesis may end only when its text contains every phrase.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Final, TypeAlias, cast
 
 from unspool.errors import BadRequest, brief, in_python
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Advance, Asked
 from unspool.search.beam_settings import BeamSettings

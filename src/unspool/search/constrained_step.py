@@ -7,12 +7,12 @@ best of each hypothesis and the best of all; so a beam wide enough for all texts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, zip_longest
 
 import numpy as np
 
 from unspool.errors import NoCandidate
+from unspool.light_dataclass import dataclass
 from unspool.search.base import Advance
 from unspool.search.ending import end
 from unspool.search.groups import n_heads

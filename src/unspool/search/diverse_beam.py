@@ -8,9 +8,9 @@ What was taken off stays in the rank of a hypothesis, as in the paper; its score
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
 from unspool.search.beam_settings import BeamSettings

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from unspool.light_dataclass import dataclass
 from unspool.search.hypotheses import Hypothesis, best_first
 from unspool.search.ranking import Continuation
 from unspool.search.stopping import Rule

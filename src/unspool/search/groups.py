@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
+from unspool.light_dataclass import dataclass
 from unspool.search.base import Advance
 from unspool.search.ending import end
 from unspool.search.hypotheses import Hypothesis, best_first, grow, pick

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from unspool.light_dataclass import dataclass
 from unspool.search.ranking import Continuation
 from unspool.types import Chosen, Drop, Extend, Fork, Move, Row
 

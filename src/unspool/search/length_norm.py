@@ -6,10 +6,10 @@ L counts generated tokens, the one that ends the text included, and never the pr
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 
 Kind = Literal["gnmt", "power", "none"]
 _KINDS: Final = ("gnmt", "power", "none")

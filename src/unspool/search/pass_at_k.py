@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import NormalDist
 
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
+from unspool.light_dataclass import dataclass
 from unspool.types import F64, Candidates, Ids, Processed, Row
 
 _MANY: Final = 2  # how much the looked-at part grows when it was not enough

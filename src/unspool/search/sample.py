@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.search.base import Advance
 from unspool.types import Extend, Fork, Processed, Row

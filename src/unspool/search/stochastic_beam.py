@@ -8,12 +8,12 @@ hypothesis is the hypothesis' own, and the others follow given that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
 
+from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
 from unspool.rng import Noise
 from unspool.search.base import Advance

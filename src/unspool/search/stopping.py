@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from unspool.light_dataclass import dataclass
 from unspool.search.hypotheses import Hypothesis
 from unspool.search.length_norm import LengthNorm
 from unspool.search.settings import EarlyStopping

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TypeAlias
 
+from unspool.light_dataclass import dataclass
 from unspool.search.ending import Ended
 from unspool.search.hypotheses import Hypothesis
 from unspool.search.ranking import Choices, Continuation, in_order

@@ -11,8 +11,9 @@ itself, so dropping them early changes no value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from unspool.light_dataclass import dataclass
 from unspool.models.architectures.tensors import Tensors
 from unspool.models.graph import (
     Add,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unspool.errors import ModelFileError, UnsupportedModel
+from unspool.light_dataclass import dataclass
 from unspool.models.model_config import ModelConfig
 from unspool.models.weights.base import WeightSource
 

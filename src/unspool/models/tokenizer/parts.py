@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unspool.light_dataclass import dataclass
 from unspool.models.tokenizer.pieces import Pieces
 from unspool.models.tokenizer.spelling import Spelling
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from unspool.light_dataclass import dataclass
 from unspool.models.tokenizer.spelling import BYTES_OF_CHARACTERS, SPACE_MARK, Spelling
 
 I64 = npt.NDArray[np.int64]

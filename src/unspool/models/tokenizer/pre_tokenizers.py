@@ -7,11 +7,11 @@ expression of a kind cuts what the one before left: a match is a word, and so is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from unspool.errors import UnsupportedModel
+from unspool.light_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

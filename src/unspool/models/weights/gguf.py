@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from unspool.errors import UnsupportedModel
+from unspool.light_dataclass import dataclass
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE, REFUSED_TYPES
 from unspool.models.weights.gguf_cursor import Cursor

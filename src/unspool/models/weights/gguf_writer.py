@@ -6,10 +6,10 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from unspool.errors import ModelFileError, reason
+from unspool.light_dataclass import dataclass
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, MAGIC

@@ -7,7 +7,8 @@ that the network does not use. GGUF names are those of the gguf package's `TENSO
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from unspool.light_dataclass import dataclass
 
 _ATTENTION = {
     "self_attn.q_proj": "attn_q",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unspool.errors import ModelFileError, UnsupportedModel
+from unspool.light_dataclass import dataclass
 from unspool.models.weights.base import Encoding
 from unspool.models.weights.foreign_files import HEAD_BYTES, refuse_foreign
 from unspool.models.weights.json_file import described, parse_json_object

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from unspool.errors import ModelFileError, UnsupportedModel
+from unspool.light_dataclass import dataclass
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.dequantize import dequantize
 from unspool.models.weights.hf_folder import INDEX_NAME, weight_files

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from unspool.errors import BadRequest, brief, named
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.search.verifiers.quantity import Quantity, known_unit, quantities
 from unspool.types import Completion

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 from unspool.types import Completion
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from unspool.errors import BadRequest, brief, named
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.search.verifiers.settings import check_texts, check_whole
 from unspool.types import Completion

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from unspool.errors import BadRequest, UnspoolError, VerifierError, brief
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict, reaches
 from unspool.search.verifiers.settings import check_accept_at
 from unspool.types import Completion

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict, reaches
 from unspool.search.verifiers.endpoint import MAX_RETRIES, check_timeout, check_url, number_at, post_json
 from unspool.search.verifiers.settings import check_accept_at, check_text, check_texts, check_whole

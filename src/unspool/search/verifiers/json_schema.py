@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from unspool.errors import BadRequest, brief
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.types import Completion
 

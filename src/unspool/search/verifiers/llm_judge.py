@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from unspool.errors import BadRequest, VerifierError, brief
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict, reaches
 from unspool.search.verifiers.endpoint import MAX_RETRIES, check_timeout, check_url, post_json, value_at
 from unspool.search.verifiers.settings import check_accept_at, check_text, check_whole, refused

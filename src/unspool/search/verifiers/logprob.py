@@ -8,9 +8,9 @@ has nothing to go by and comes last.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from unspool.errors import BadRequest
+from unspool.light_dataclass import dataclass
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.verifiers.base import Alone, Verdict, reaches
 from unspool.search.verifiers.settings import check_accept_at

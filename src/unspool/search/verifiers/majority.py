@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Ranking, Verdict, Verifier, Vote
 from unspool.search.verifiers.logprob import sum_logprob
 from unspool.search.verifiers.settings import refused

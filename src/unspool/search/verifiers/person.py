@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Final, TextIO
 
 from unspool.errors import VerifierError
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.search.verifiers.settings import check_has
 from unspool.types import Completion

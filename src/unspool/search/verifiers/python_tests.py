@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import doctest
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unspool.errors import BadRequest, VerifierError, brief
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.search.verifiers.code_block import code_of
 from unspool.search.verifiers.sandbox.limits import SandboxLimits

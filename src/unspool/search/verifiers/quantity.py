@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
+
+from unspool.light_dataclass import dataclass
 
 # unit -> (dimension, how many of the base unit)
 _UNITS: Final[dict[str, tuple[str, Fraction]]] = {

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from unspool.errors import BadRequest, brief
+from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.types import Completion
 

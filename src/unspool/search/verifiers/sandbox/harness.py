@@ -9,8 +9,10 @@ import sys
 import types
 import unittest
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
+
+from unspool.light_dataclass import dataclass
 
 ANSWER: Final = "answer"  # the module that the answer is; tests see its names, and may import it too
 _MAX_CHARACTERS: Final = 200

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from unspool.errors import BadRequest, brief
+from unspool.light_dataclass import dataclass
 
 MOST: Final = 1 << 50  # of any of them; no system has more
 

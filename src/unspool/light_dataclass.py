@@ -1,0 +1,154 @@
+"""`dataclasses.dataclass` for a program whose start counts: the methods of a class are made when they are
+first called.
+
+The standard decorator writes and compiles up to six functions for a class, which takes half a millisecond.
+Most of the classes that a start imports are never compared, hashed or shown, and many are not even made. All
+else is as there: fields, defaults, replace, asdict, pickling, and what is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(cls: type | None = None, /, **options: Any) -> Any:
+        """The standard decorator, for classes with slots."""
+        if cls is None:
+            return lambda each: _light(each, **options)
+        return _light(cls, **options)
+
+
+def _light(
+    cls: type,
+    *,
+    slots: bool,
+    frozen: bool = False,
+    kw_only: bool = False,
+    eq: bool = True,
+    repr: bool = True,  # as the standard one calls it
+) -> type:
+    assert slots, "methods set what they set through slots"
+    own = set(vars(cls))
+    if vars(cls).get("__hash__") is None:  # what a class that says how it is compared has by itself
+        own.discard("__hash__")
+    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    later: dict[str, Callable[[Any], Callable[..., Any]]] = {"__init__": _init}
+    if repr:
+        later["__repr__"] = _standard("__repr__")
+    if eq:
+        later["__eq__"] = _standard("__eq__")
+    if eq and frozen:
+        later["__hash__"] = _standard("__hash__")
+    methods: dict[str, Any] = {name: _later(made, name, make) for name, make in later.items()}
+    methods |= {"__signature__": _Signature(), **(_FROZEN if frozen else {})}
+    if eq and not frozen:
+        methods["__hash__"] = None
+    for name in methods.keys() - own:
+        setattr(made, name, methods[name])
+    return made
+
+
+def _later(cls: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
+    def resolve() -> Callable[..., Any]:
+        made = make(cls)
+        setattr(cls, name, made)
+        return made
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return resolve()(self, *args, **kwargs)
+
+    method.resolve = resolve  # type: ignore[attr-defined]
+    return method
+
+
+def _init(cls: Any) -> Callable[..., None]:
+    """`__init__`, which goes by the slots: nothing else may set them."""
+    names: dict[str, Any] = {"_FACTORY": _FACTORY}
+    parameters: dict[bool, list[str]] = {False: [], True: []}  # by whether they are for keywords only
+    lines = []
+    for field in dataclasses.fields(cls):
+        name, value, parameter = field.name, field.name, field.name
+        if field.default_factory is not dataclasses.MISSING:
+            names[f"_make_{name}"] = field.default_factory
+            parameter += "=_FACTORY"
+            value = f"_make_{name}() if {name} is _FACTORY else {name}" if field.init else f"_make_{name}()"
+        elif field.default is not dataclasses.MISSING:
+            names[f"_default_{name}"] = field.default
+            parameter += f"=_default_{name}"
+            value = name if field.init else f"_default_{name}"
+        elif not field.init:
+            continue
+        if field.init:
+            parameters[bool(field.kw_only)].append(parameter)
+        names[f"_set_{name}"] = getattr(cls, name).__set__
+        lines.append(f"_set_{name}(self, {value})")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    keywords = ["*", *parameters[True]] if parameters[True] else []
+    head = ", ".join(["self", *parameters[False], *keywords])
+    exec(f"def __init__({head}):\n " + "\n ".join(lines or ["pass"]), names)
+    made: Callable[..., None] = names["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    made.__annotations__ = {field.name: field.type for field in dataclasses.fields(cls) if field.init}
+    return made
+
+
+def _standard(name: str) -> Callable[[Any], Callable[..., Any]]:
+    """Of another class with the same fields, the method of that name."""
+
+    def make(cls: Any) -> Callable[..., Any]:
+        fields = {field.name: field for field in dataclasses.fields(cls)}
+        types = {name: field.type for name, field in fields.items()}
+        bare = type(cls.__name__, (), {**fields, "__annotations__": types, "__module__": cls.__module__})
+        method: Callable[..., Any] = vars(dataclasses.dataclass(init=False, frozen=True)(bare))[name]
+        return method
+
+    return make
+
+
+class _Factory:
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_FACTORY: Final = _Factory()
+
+
+class _Signature:
+    """What `inspect.signature` says of a class, where it would look at `__init__` otherwise."""
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        init = owner.__init__
+        signature = inspect.signature(init.resolve() if hasattr(init, "resolve") else init)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+def _refuse_to_set(self: Any, name: str, value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_to_delete(self: Any, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
+
+
+_FROZEN: Final = {
+    "__setattr__": _refuse_to_set,
+    "__delattr__": _refuse_to_delete,
+    "__getstate__": _get_state,
+    "__setstate__": _set_state,
+}

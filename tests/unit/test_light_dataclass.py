@@ -1,0 +1,168 @@
+"""The light decorator, against the standard one: the same classes, made by both."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass as standard
+from dataclasses import field
+from typing import Any, ClassVar, Generic, TypeVar
+
+import pytest
+
+from unspool.light_dataclass import dataclass as light
+
+T = TypeVar("T")
+FROZEN = {"frozen": True, "slots": True}
+OPTIONS = [
+    FROZEN,
+    {"slots": True},
+    {**FROZEN, "kw_only": True},
+    {**FROZEN, "eq": False},
+    {**FROZEN, "repr": False},
+    {"slots": True, "eq": False, "kw_only": True},
+]
+
+
+def classes(decorator: Callable[..., Any], **options: Any) -> dict[str, type]:
+    @decorator(**options)
+    class Point:
+        """Of all kinds of fields."""
+
+        kind: ClassVar[str] = "point"
+        x: int
+        y: float = 2.0
+        tags: tuple[str, ...] = field(default_factory=lambda: ("a", "b"))
+        hidden: int = field(default=7, repr=False, compare=False)
+        named: str = field(default="n", kw_only=True)
+        area: float = field(init=False, default=0.5)
+        parts: list[int] = field(init=False, default_factory=list)
+
+        @property
+        def double(self) -> int:
+            return 2 * self.x
+
+    @decorator(**options)
+    class Solid(Point):
+        z: int = 3
+
+        def __post_init__(self) -> None:
+            if self.z < 0:
+                raise ValueError("z is below 0")
+
+    @decorator(**options)
+    class Empty:
+        pass
+
+    @decorator(**options)
+    class Own(Generic[T]):
+        x: T
+
+        def __repr__(self) -> str:
+            return "own"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+    return {"Point": Point, "Solid": Solid, "Empty": Empty, "Own": Own}
+
+
+def said(call: Callable[[], Any]) -> Any:
+    """What a call gives, or the error that it raises."""
+    try:
+        return call()
+    except Exception as error:
+        return type(error), str(error).partition("(")[0]
+
+
+def is_refused(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except (AttributeError, TypeError):  # the standard one's own mistake, where there are no fields
+        return True
+    return False
+
+
+MADE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Point", (), {"x": 1}),
+    ("Point", (), {"x": 1, "y": 5.5, "tags": ("c",), "hidden": 3, "named": "m"}),
+    ("Point", (1,), {}),
+    ("Point", (1, 2.5, ("c",), 3), {"named": "m"}),
+    ("Point", (1, 2.5, ("c",), 3, "m"), {}),
+    ("Point", (), {}),
+    ("Point", (1,), {"area": 2}),
+    ("Point", (1,), {"x": 2}),
+    ("Solid", (), {"x": 1, "z": 4}),
+    ("Solid", (), {"x": 1, "z": -4}),
+    ("Empty", (), {}),
+    ("Empty", (1,), {}),
+    ("Own", (), {"x": 1}),
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(("name", "args", "kwargs"), MADE)
+def test_it_makes_shows_compares_and_refuses_as_the_standard_one(
+    options: dict[str, Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    def told(decorator: Callable[..., Any]) -> list[Any]:
+        cls = classes(decorator, **options)[name]
+        made = said(lambda: cls(*args, **kwargs))
+        if isinstance(made, tuple):
+            return [made]
+        own = "own" if name == "Own" else ""
+        return [
+            said(lambda: repr(made) if options.get("repr", True) else own),
+            said(lambda: made == cls(*args, **kwargs)),
+            said(lambda: made == 3 or made != made),
+            said(lambda: hash(made) == hash(cls(*args, **kwargs))),
+            *(is_refused(lambda name=name: setattr(made, name, 9)) for name in ("x", "none_of_them")),
+            is_refused(lambda: delattr(made, "x")),
+            said(lambda: dataclasses.asdict(made)),
+            said(lambda: dataclasses.replace(made) == made) if options.get("eq", True) else None,
+            said(lambda: copy.deepcopy(made) == made) if options.get("eq", True) else None,
+            [(f.name, f.init, f.kw_only) for f in dataclasses.fields(cls)],
+            cls.__match_args__,  # type: ignore[attr-defined]
+            cls.__doc__ if name == "Point" else None,
+            hasattr(made, "__dict__"),
+        ]
+
+    assert told(light) == told(standard)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_its_signature_is_that_of_the_standard_one_before_and_after_the_first_call(
+    options: dict[str, Any],
+) -> None:
+    for name in ("Point", "Solid", "Empty", "Own"):
+        wanted = inspect.signature(classes(standard, **options)[name])
+        cls = classes(light, **options)[name]
+        parameters = inspect.signature(cls).parameters
+        assert [(p.name, p.kind, p.annotation) for p in parameters.values()] == [
+            (p.name, p.kind, p.annotation) for p in wanted.parameters.values()
+        ]
+        assert str(inspect.signature(cls)) == str(wanted).removesuffix(" -> None")
+
+
+@light(frozen=True, slots=True)
+class Kept:
+    x: int
+    y: str = "a"
+
+
+def test_values_are_pickled_and_found_in_sets() -> None:
+    kept = Kept(3)
+    assert pickle.loads(pickle.dumps(kept)) == kept
+    assert {kept, Kept(3), Kept(4)} == {Kept(4), Kept(3)}
+    assert repr(kept) == "Kept(x=3, y='a')"
+
+
+def test_a_class_without_slots_is_no_business_of_it() -> None:
+    with pytest.raises(TypeError, match="slots"):
+
+        @light(frozen=True)
+        class Plain:
+            x: int
