@@ -5,8 +5,12 @@ Time is shown by `make bench`, where nothing else runs.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
+
+import unspool
 
 # What some requests, formats and failures need, and an answer to a question does not.
 UNUSED = (
@@ -57,6 +61,14 @@ def test_an_answer_brings_only_what_answers_need() -> None:
     )
     assert "unspool.engine.worker" in modules
     assert modules.isdisjoint(UNUSED), sorted(modules & set(UNUSED))
+
+
+def test_the_methods_of_dataclasses_are_not_made_where_they_are_declared() -> None:
+    package = Path(unspool.__file__).parent
+    apart = {package / "light_dataclass.py", package / "search/verifiers/sandbox/run.py"}  # runs on its own
+    standard = re.compile(r"^\s*(from dataclasses import .*\bdataclass\b|@dataclasses\.)", re.MULTILINE)
+    found = [path for path in package.rglob("*.py") if standard.search(path.read_text("utf-8"))]
+    assert set(found) <= apart, f"take dataclass from unspool.light_dataclass: {set(found) - apart}"
 
 
 def test_an_unknown_public_name_is_an_attribute_error() -> None:
