@@ -107,6 +107,7 @@ def tiny_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TinyModel:
         has_chat_template=False,
         sha256=hashlib.sha256(content).hexdigest(),
         n_bytes=len(content),
+        vocabulary="tiny",
         parts=tuple(parts),
     )
     monkeypatch.setenv("UNSPOOL_CACHE", str(tmp_path / "cache"))

@@ -10,8 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-import numpy as np
-
 from unspool import memory
 from unspool.engine.admission import check_context
 from unspool.engine.journal import tell
@@ -67,7 +65,9 @@ def load(
         second = None if amateur is None else open_model(amateur)
         if second is not None:
             undo.callback(second.close)
-            check_same_tokens(loaded, second)
+            from unspool.models.same_tokens import check_same_tokens
+
+            check_same_tokens(loaded.tokenizer, second.tokenizer, loaded.name, second.name)
         context_length, kv_tokens = room_for(loaded, context_length, kv_tokens, kv_memory, page_size, second)
         built = make_runner(runner, loaded, kv_tokens, page_size, threads)
         beside = None
@@ -188,23 +188,6 @@ def _weight_bytes(models: Sequence[LoadedModel]) -> int:
 
 def _page_bytes(models: Sequence[LoadedModel], page_size: int) -> int:
     return sum(_layout(model, page_size).page_bytes for model in models)
-
-
-def check_same_tokens(loaded: LoadedModel, amateur: LoadedModel) -> None:
-    """BadRequest for an amateur to which an id means another token than to the model."""
-    own, its = loaded.tokenizer, amateur.tokenizer
-    (bytes_own, starts_own), (bytes_its, starts_its) = own.all_token_bytes(), its.all_token_bytes()
-    n = own.vocab_size
-    end = int(starts_own[-1])
-    if its.vocab_size >= n and bytes_its[:end] == bytes_own and (starts_its[: n + 1] == starts_own).all():
-        silent = np.flatnonzero(np.diff(starts_own) == 0).tolist()  # told apart by their names
-        if all(own.token_text(i) == its.token_text(i) for i in silent):
-            return
-    raise BadRequest(
-        f"the amateur {amateur.name} has other tokens than {loaded.name}, so what they say of a token cannot "
-        "be compared; give a smaller model of the same family",
-        code="bad_amateur",
-    )
 
 
 def _layout(loaded: LoadedModel, page_size: int) -> KvLayout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -13,7 +14,9 @@ from unspool.models.architectures import build_graph
 from unspool.models.cache_shape import CacheShape
 from unspool.models.catalogue import LoadedSize
 from unspool.models.config import read_config
+from unspool.models.same_tokens import check_same_tokens, other_tokens
 from unspool.models.shape_reader import read_shape
+from unspool.models.tokenizer import load_tokenizer
 from unspool.models.weights import WeightSource, open_weights
 from unspool.runners.base import DEFAULT_PAGE_SIZE
 from unspool.runners.packed_size import weight_bytes as packed_weight_bytes
@@ -46,7 +49,7 @@ def kv_memory(
     amateur         a second model that is loaded beside, and reads every sequence too
 
     Raises BadRequest for a value out of its range, for a model and a shape at once, and for an amateur beside
-    a shape or with fewer tokens than the model has.
+    a shape or with other tokens than the model has.
     """
     _check_counts(context_length=context_length, n_sequences=n_sequences, page_size=page_size)
     if page_size & (page_size - 1):
@@ -76,7 +79,8 @@ def kv_memory(
         step_bytes = _step_bytes(size, n_sequences) if runs_it else None
         if amateur is not None:
             its, runs_its = _size_of(amateur)
-            _check_vocabularies(size, its)
+            if runs_it and runs_its:
+                _check_tokens(model, amateur, size, its)
             shape, weight_bytes = shape.beside(its.shape), weight_bytes + its.weight_bytes
             runs_it = runs_it and runs_its
             step_bytes = (step_bytes or 0) + _step_bytes(its, n_sequences) if runs_it else None
@@ -93,14 +97,34 @@ def _step_bytes(size: LoadedSize, n_sequences: int) -> int:
     return _ROW_VALUE_BYTES * _STEP_ROWS * size.row_values + logits_bytes
 
 
-def _check_vocabularies(own: LoadedSize, its: LoadedSize) -> None:
-    """Raise BadRequest for an amateur that cannot have the model's tokens. A size of 0 is not known."""
+def _check_tokens(model: str | Path, amateur: str | Path, own: LoadedSize, its: LoadedSize) -> None:
+    """Raise BadRequest for an amateur that has not the model's tokens, and ModelNotFound where that cannot be
+    told before it is installed. A size of 0 is not known."""
     if 0 < its.vocab_size < own.vocab_size:
         raise BadRequest(
             f"the amateur has {its.vocab_size} tokens and the model {own.vocab_size}; both must have "
             "the same tokens, as models of one family do",
             code="bad_amateur",
         )
+    if model == amateur:
+        return
+    listed = [catalogue.CATALOGUE.get(each) for each in (model, amateur) if isinstance(each, str)]
+    if len(known := [each for each in listed if each is not None]) == 2:
+        if known[0].vocabulary != known[1].vocabulary:
+            raise other_tokens(str(model), str(amateur))
+        return
+    with ExitStack() as undo:
+        sources = []
+        for each in (model, amateur):
+            sources.append(_opened(each))
+            undo.callback(sources[-1].close)
+        own_tokens, its_tokens = map(load_tokenizer, sources)
+        check_same_tokens(own_tokens, its_tokens, str(model), str(amateur))
+
+
+def _opened(model: str | Path) -> WeightSource:
+    spec = os.path.join(os.curdir, model) if isinstance(model, Path) else model
+    return open_weights(catalogue.resolve(spec, pull=False))
 
 
 def _size_of(model: str | Path) -> tuple[LoadedSize, bool]:
@@ -110,8 +134,7 @@ def _size_of(model: str | Path) -> tuple[LoadedSize, bool]:
     known = catalogue.CATALOGUE.get(model) if isinstance(model, str) else None
     if known is not None and known.loaded is not None:
         return known.loaded, True
-    spec = os.path.join(os.curdir, model) if isinstance(model, Path) else model
-    source = open_weights(catalogue.resolve(spec, pull=False))
+    source = _opened(model)
     try:
         shape, runs_it = read_shape(source)
         return (_read_size(source, shape) if runs_it else _stored_size(source, shape)), runs_it

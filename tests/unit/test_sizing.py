@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tiny_llm import write_tiny_llm
-from tiny_models import TinySpec, tiny_source, write_gguf
+from tiny_models import TinySpec, byte_tokenizer_metadata, tiny_source, write_gguf
 
 from unspool import DecodingParams, kv_memory
 from unspool.errors import BadRequest, CapacityError, ModelNotFound, UnsupportedModel
@@ -78,6 +78,29 @@ def test_an_amateur_of_fewer_tokens_or_beside_a_bare_shape_is_refused(tmp_path):
         kv_memory("gemma3-270m", amateur="smollm2-135m")
     with pytest.raises(BadRequest, match="reads beside a model, and a shape in numbers is none"):
         kv_memory(shape=CacheShape.of_heads(2, 1, 8), amateur="smollm2-135m")
+
+
+def test_an_amateur_of_other_tokens_is_refused_as_where_it_is_loaded(tmp_path, monkeypatch):
+    key, metadata = "tokenizer.ggml.tokens", byte_tokenizer_metadata()
+    longer = metadata | {key: [*metadata[key], "more"]}
+    longer |= {"tokenizer.ggml.token_type": [*metadata["tokenizer.ggml.token_type"], 1]}
+    metadata[key] = [*metadata[key][1:257], metadata[key][0], *metadata[key][257:]]
+    big = write_tiny_llm(tmp_path / "big.gguf")
+    other = write_gguf(tmp_path / "other.gguf", tiny_source(TinySpec(vocab_size=258)), extra=metadata)
+    more = write_gguf(tmp_path / "more.gguf", tiny_source(TinySpec(vocab_size=259)), extra=longer)
+    for ask in (kv_memory, LLM):
+        with pytest.raises(BadRequest, match=r"other\.gguf has other tokens than .*big\.gguf") as refused:
+            ask(big, amateur=other)
+        assert refused.value.code == "bad_amateur"
+    assert kv_memory(big, amateur=more).n_strands == 2
+    with LLM(big, amateur=more, kv_tokens=64):
+        pass
+    monkeypatch.setenv("UNSPOOL_CACHE", "/nowhere")
+    assert kv_memory("smollm2-135m", amateur="smollm2-135m").n_strands == 2
+    with pytest.raises(BadRequest, match="the amateur gemma3-270m has other tokens than smollm2-135m"):
+        kv_memory("smollm2-135m", amateur="gemma3-270m")
+    with pytest.raises(ModelNotFound, match="`unspool models pull smollm2-135m` fetches it"):
+        kv_memory(big, amateur="smollm2-135m")
 
 
 @pytest.fixture

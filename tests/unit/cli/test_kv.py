@@ -108,6 +108,7 @@ def test_what_does_not_fit_is_none(unspool) -> None:
         (("-m", "no-such-model"), "no model named 'no-such-model'"),
         (("--amateur", "no-such-model"), "no model named 'no-such-model'"),
         (("-m", "gemma3-270m", "--amateur", "smollm2-135m"), "the amateur has 49152 tokens and the model"),
+        (("--amateur", "gemma3-270m"), "the amateur gemma3-270m has other tokens than smollm2-135m, so"),
         (
             ("--amateur", "smollm2-135m", "--layers", "2", "--kv-heads", "1", "--head-dim", "8"),
             "--amateur 'smollm2-135m' reads beside a model, and a shape in numbers is none; give --model",
