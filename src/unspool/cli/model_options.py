@@ -85,8 +85,9 @@ def gathered(given: Mapping[str, Any]) -> dict[str, Any]:
     and what --contrast says in `decoding`. What was not typed may be missing. Raises BadRequest."""
     model = ModelOptions.of(**{name: given[name] for name in NAMES if name in given})
     contrast = given.get(CONTRAST)
-    if contrast is not None and model.amateur is None:
-        raise no_amateur(f"--contrast {contrast}")
     decoding = saying(given["decoding"], contrast)
+    # beta=0 is no contrast, by either option; alpha alone is one, of the usual beta.
+    if contrast is not None and model.amateur is None and decoding.typed.get("contrast_beta") != 0:
+        raise no_amateur(f"--contrast {contrast}")
     rest = {name: value for name, value in given.items() if name not in (*NAMES, CONTRAST)}
     return {**rest, "model": model, "decoding": decoding}

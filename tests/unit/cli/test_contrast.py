@@ -44,6 +44,23 @@ def test_a_profile_may_guide_and_its_contrast_asks_for_an_amateur(unspool, fake_
     assert fake_llm.chats[-1][1].contrast_beta == 0.25
 
 
+@pytest.mark.parametrize("options", [["--contrast", "beta=0"], ["--contrast-beta", "0"]])
+def test_a_beta_of_0_is_no_contrast_by_either_option(unspool, fake_llm, tmp_path, options: list[str]) -> None:
+    profile = tmp_path / "away.toml"
+    profile.write_text('description = "x"\ncontrast_beta = 0.25\n')
+    for more in ([], ["--profile", str(profile)]):
+        ran = unspool("run", "Hi", *options, *more)
+        assert (ran.exit_code, fake_llm.chats[-1][1].contrast_beta) == (0, 0), ran.err
+    ran = unspool("run", "Hi", *options, "--amateur", "small")
+    assert "no part in it while beta is 0" in ran.err
+
+
+def test_alpha_alone_is_a_contrast(unspool, fake_llm) -> None:
+    ran = unspool("run", "Hi", "--contrast", "alpha=0.3")
+    assert ran.exit_code == 2
+    assert "--contrast alpha=0.3 is a contrast, which needs a second model" in ran.err
+
+
 def test_without_an_amateur_no_second_model_is_loaded(unspool, fake_llm) -> None:
     params = asked(unspool("run", "Hi"), fake_llm)
     assert params.contrast_beta == 0
