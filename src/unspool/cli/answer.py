@@ -110,8 +110,7 @@ def searching(
     looks = search_named(search, n, must_contain)
     if looks is None:
         return None, n, decoding
-    decoding = decoding.for_search(looks)
-    looks.check(decoding.params)
+    decoding = decoding.searched_by(looks)
     return looks, n if looks.n_answers == 1 else looks.n_answers, decoding
 
 

@@ -160,9 +160,7 @@ def best(
     else:
         n_answers = N_ANSWERS if width is None else width
     looks = search_named(search, n_answers, must_contain or ())
-    decoding = decoding.for_search(looks)
-    if looks is not None:
-        looks.check(decoding.params)
+    decoding = decoding.searched_by(looks)
 
     def spec_of(continues_prompt: bool) -> BestOf:
         return BestOf(
@@ -174,7 +172,8 @@ def best(
         )
 
     spec = spec_of(raw)
-    spec.params(decoding.params)  # refuses before anything is loaded
+    with decoding.naming_profile("take another profile, raise temperature, or give -n 1"):
+        spec.params(decoding.params)  # refuses before anything is loaded
     text = read_prompt(prompt)
     judge.check(text, spec.verifier, is_prompt_piped=prompt in (None, "-"))
     system = None if system is None else checked(system, "--system")

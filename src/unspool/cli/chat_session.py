@@ -106,8 +106,7 @@ class ChatSession:
     def _check(self, decoding: Decoding) -> None:
         """Raise BadRequest for what cannot be asked for here."""
         self._refuse_contrast(decoding.params)
-        if (search := self._search(decoding)) is not None:
-            search.check(self._params(decoding))
+        decoding.searched_by(self._search(decoding))
 
     def say(self, text: str) -> None:
         """The user's next message; it takes the place of one that was refused."""

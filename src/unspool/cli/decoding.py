@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, ParameterConflict
 from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PROFILE: Final = "default"
 REPORTS: Final = ("logprobs", "prompt_logprobs", "trace")  # parameters
+_OTHER_SEARCH: Final = "a search that draws, as sample and beam-sample do"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +28,13 @@ class Decoding:
     params: DecodingParams  # the effective parameters
     gave_way: tuple[str, ...]  # parameters of the profile that what was typed rules out
     has: tuple[str, ...] = ()  # what profiles may need and the command sees to
+    by_default: frozenset[str] = frozenset()  # of `typed`, what the command holds and nobody typed
+    is_named: bool = False  # whether somebody named the profile
 
     @classmethod
     def of(
         cls,
-        profile: str = DEFAULT_PROFILE,
+        profile: str | None = None,
         typed: Mapping[str, Any] | None = None,
         defaults: Mapping[str, Any] | None = None,
         has: tuple[str, ...] = (),
@@ -38,20 +42,30 @@ class Decoding:
         """`defaults` hold where neither the profile nor what was typed says anything. Raises BadRequest."""
         from unspool.profiles import load_profile
 
-        found = load_profile(profile)
-        left = {name: value for name, value in (defaults or {}).items() if name not in found.settings}
-        return cls._over(found, {**left, **(typed or {})}, has)
+        found, given = load_profile(DEFAULT_PROFILE if profile is None else profile), typed or {}
+        left = {n: v for n, v in (defaults or {}).items() if n not in found.settings and n not in given}
+        return cls._over(found, {**left, **given}, has, frozenset(left), profile is not None)
 
     @classmethod
-    def _over(cls, profile: Profile, typed: Mapping[str, Any], has: tuple[str, ...]) -> Decoding:
+    def _over(
+        cls,
+        profile: Profile,
+        typed: Mapping[str, Any],
+        has: tuple[str, ...],
+        by_default: frozenset[str],
+        is_named: bool,
+    ) -> Decoding:
         from unspool.profiles import effective
 
         merged = effective(profile, typed, has)
-        return cls(profile, dict(typed), merged.params, merged.gave_way, has)
+        return cls(profile, dict(typed), merged.params, merged.gave_way, has, by_default, is_named)
+
+    def _with(self, typed: Mapping[str, Any], by_default: frozenset[str] = frozenset()) -> Decoding:
+        return self._over(self.profile, typed, self.has, by_default, self.is_named)
 
     def setting(self, **values: Any) -> Decoding:
         """The same with more values typed."""
-        return self._over(self.profile, {**self.typed, **values}, self.has)
+        return self._with({**self.typed, **values}, self.by_default.difference(values))
 
     def for_search(self, search: Search | None) -> Decoding:
         """The same beside a search; None samples."""
@@ -68,13 +82,49 @@ class Decoding:
         elif self.needs("beam"):
             from unspool.search.settings import DRAWING
 
-            silent = DRAWING.intersection(self.profile.settings)
+            silent = (DRAWING | {"seed"}).intersection(self.profile.settings)
         else:
             return self
         from unspool.params import DecodingParams
 
         plain = DecodingParams().to_dict()
         return self.setting(**{name: plain[name] for name in silent.difference(self.typed)})
+
+    def searched_by(self, search: Search | None, *, is_drawn_from: bool = False) -> Decoding:
+        """The same beside a search, which gives all of it a meaning; `is_drawn_from`: samples are drawn too.
+        Raises BadRequest."""
+        decoding = self.for_search(search)
+        if search is None:
+            return decoding
+        with self.naming_profile(f"take another profile, or {_OTHER_SEARCH}"):
+            search.check(decoding.params)
+            seed = None if "seed" in self.by_default or is_drawn_from else decoding.params.seed
+            if seed is not None and not search.draws:
+                from unspool.search.named import described
+
+                what = str(described(search)["name"]).replace("-", " ")
+                raise ParameterConflict(
+                    f"seed={seed} has no meaning in a {what} search, which draws nothing; leave it out, or "
+                    f"take {_OTHER_SEARCH}",
+                    ("seed",),
+                )
+        return decoding
+
+    @contextmanager
+    def naming_profile(self, way_out: str) -> Iterator[None]:
+        """A conflict over what nobody typed says whose value it is; `way_out` takes the place of its own."""
+        try:
+            yield
+        except ParameterConflict as conflict:
+            own = [n for n in conflict.names if n in self.profile.settings and n not in self.typed]
+            if not own:
+                raise
+            problem = str(conflict).partition("; ")[0]
+            raise ParameterConflict(
+                f"{problem}; {own[0]} is of profile {self.profile_label}: {way_out}",
+                conflict.names,
+                code=conflict.code,
+            ) from None
 
     def needs(self, kind: str) -> bool:
         return any(need.kind == kind for need in self.profile.needs)
@@ -83,7 +133,7 @@ class Decoding:
         """The same without what was typed for one parameter: the profile's value again."""
         if name not in self.params.to_dict():
             return self.setting(**{name: None})  # raises, and names the nearest
-        return self._over(self.profile, {k: v for k, v in self.typed.items() if k != name}, self.has)
+        return self._with({k: v for k, v in self.typed.items() if k != name}, self.by_default - {name})
 
     def under(self, profile: str) -> Decoding:
         """What was typed over another profile."""
@@ -91,11 +141,11 @@ class Decoding:
 
     def with_params(self, params: DecodingParams) -> Decoding:
         """Exactly these parameters: what differs from the profile counts as typed."""
-        own, wanted = self._over(self.profile, {}, self.has).params.to_dict(), params.to_dict()
+        own, wanted = self._with({}).params.to_dict(), params.to_dict()
         typed = {name: value for name, value in wanted.items() if value != own[name]}
-        if (decoding := self._over(self.profile, typed, self.has)).params == params:
+        if (decoding := self._with(typed)).params == params:
             return decoding
-        return self._over(self.profile, wanted, self.has)
+        return self._with(wanted)
 
     @property
     def is_default(self) -> bool:

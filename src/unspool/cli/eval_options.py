@@ -11,7 +11,7 @@ import typer
 
 from unspool.cli.answer import beam_of, check_one_answer, search_named
 from unspool.cli.text import counted
-from unspool.errors import BadRequest, ParameterConflict
+from unspool.errors import BadRequest, ParameterConflict, brief
 
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 _RUN: Final = "How it runs"
 _BESIDE: Final = ("guidance_scale", "negative_prompt", "contrast_beta", "contrast_alpha")
+_OF_GREEDY: Final = frozenset({"max_tokens", "stop", *_BESIDE})
 
 Search = Annotated[
     str | None,
     typer.Option(
         metavar="NAME[:SETTING=VALUE,...]",
-        help="Also the best answer of a search to each problem, as in `unspool run`. [default: the "
-        "profile's, else none]",
+        help="Also the best answer of a search to each problem, as in `unspool run`; sample: none, though "
+        "the profile has one. [default: the profile's, else none]",
     ),
 ]
 Greedy = Annotated[
@@ -55,9 +56,9 @@ AsJson = Annotated[
 ]
 
 
-def one_best(search: str | None, decoding: Decoding) -> SomeSearch | None:
-    """The search whose best answer is evaluated: as typed, or as the profile is meant for; None for none.
-    Raises BadRequest."""
+def one_best(search: str | None, decoding: Decoding, n: int) -> SomeSearch | None:
+    """The search whose best answer is evaluated beside n samples: as typed, or as the profile is meant for;
+    None for none. Raises BadRequest."""
     name = beam_of(decoding) if search is None else search
     if name.partition(":")[0] == "constrained-beam":
         raise BadRequest(
@@ -69,7 +70,7 @@ def one_best(search: str | None, decoding: Decoding) -> SomeSearch | None:
     if found is None:
         return None
     check_one_answer(found, f"--search {name}", "the best one is evaluated")
-    found.check(decoding.for_search(found).params)
+    decoding.searched_by(found, is_drawn_from=n > 0)
     return found
 
 
@@ -93,10 +94,14 @@ def wanted_of(
         )
     params = decoding.params
     if n > 0 and params.is_greedy:
-        raise ParameterConflict(
-            f"temperature 0 makes {n} equal answers; raise temperature, or give -n 0 for greedy ones only",
-            ("temperature", "n"),
-        )
+        with decoding.naming_profile("take another profile, raise temperature, or give -n 0"):
+            raise ParameterConflict(
+                f"temperature 0 makes {n} equal answers; raise temperature, or give -n 0 for greedy ones "
+                "only",
+                ("temperature", "n"),
+            )
+    if n == 0 and search is None:
+        _refuse_for_samples(decoding)
     if params.seed is None:
         raise BadRequest(
             "--seed none is a fresh one each time; an evaluation that goes on needs its seed, as in 0",
@@ -117,6 +122,18 @@ def wanted_of(
         best = replace(decoding.for_search(search).params, stop=ends)
         wanted.append(Wanted("search", best, 1, search))
     return wanted
+
+
+def _refuse_for_samples(decoding: Decoding) -> None:
+    """Raise ParameterConflict for what was typed and greedy answers do not take; there are no others."""
+    for name in decoding.typed.keys() - decoding.by_default - _OF_GREEDY:
+        value = getattr(decoding.params, name)
+        if name != "temperature" or value > 0:
+            raise ParameterConflict(
+                f"{name}={brief(value)} is for samples or a search, and -n 0 leaves greedy answers alone; "
+                f"leave {name} out, or give -n of at least 1",
+                (name, "n"),
+            )
 
 
 def answer_them(

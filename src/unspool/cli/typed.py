@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from unspool.cli.decoding import DEFAULT_PROFILE, Decoding
+from unspool.cli.decoding import Decoding
 from unspool.cli.param_words import DEFAULTS, FLAGS, IDS, TEXTS
 from unspool.cli.text import checked, number_or_text
 from unspool.errors import BadRequest
@@ -78,7 +78,6 @@ def decoding_of(
 ) -> Decoding:
     """The options of a command by name, `profile` and `assignments` among them, as a Decoding; what was not
     typed is None, empty or not there. For the rest see `with_decoding_options`. Raises BadRequest."""
-    profile = given.get("profile")
     typed = {
         name: read_option(name, value)
         for name in DEFAULTS
@@ -90,7 +89,7 @@ def decoding_of(
         if name in leave_out:
             raise BadRequest(f"{name} is set by this command itself; leave it out", code="bad_set")
         typed[name] = value
-    return Decoding.of(DEFAULT_PROFILE if profile is None else profile, typed, defaults, has)
+    return Decoding.of(given.get("profile"), typed, defaults, has)
 
 
 def option(name: str) -> str:

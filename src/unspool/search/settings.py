@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from typing import Any, Final, Literal, TypeAlias
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, ParameterConflict, brief
 from unspool.param_conflicts import STAGES, TEMPERATURES, TRUNCATION, is_on
 from unspool.params import DecodingParams
 
@@ -47,8 +47,8 @@ def refuse_drawing(params: DecodingParams, what: str) -> None:
     for stage in _DRAWING_STAGES:
         if is_on(stage, params):
             name = STAGES[stage][0]
-            raise BadRequest(
+            raise ParameterConflict(
                 f"{name}={brief(getattr(params, name))} has no meaning in {what}, which draws nothing; "
                 "leave it out, or sample",
-                code="conflicting_parameters",
+                (name,),
             )

@@ -274,6 +274,15 @@ REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
         (("--verifier", "python-tests", "--tests", "/no/such"), "/no/such"),
         (("--verifier", "json-schema", "--schema", __file__), "no JSON"),
         (("--verifier", "no_module:f"), "no_module"),
+        (
+            ("--verifier", "sum-logprob", "--profile", "factual"),
+            "temperature 0 makes 16 equal answers; temperature is of profile factual: take another",
+        ),
+        (
+            ("--verifier", "sum-logprob", "--search", "beam", "--profile", "creative"),
+            "is of profile creative",
+        ),
+        (("--verifier", "sum-logprob", "--search", "beam", "--seed", "7"), "seed=7 has no meaning in a beam"),
         (("--verifier", "regex", "--answer-regex", "x", "--raw", "--system", "s"), "--system"),
         (("--verifier", "regex", "--answer-regex", "x", "--set", "logprobs=1"), "set by this command"),
         (("--verifier", "person", "--with", "reads=zz"), "reads must be a file to read from, which only a"),

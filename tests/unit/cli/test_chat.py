@@ -271,6 +271,20 @@ def test_a_chat_goes_on_with_one_answer(unspool, fake_llm) -> None:
     )
 
 
+def test_what_a_profile_draws_and_a_seed_are_refused_beside_a_search_that_draws_nothing(
+    unspool, fake_llm
+) -> None:
+    ran = unspool("chat", "--search", "beam", stdin=b"/profile creative\n")
+    assert "top_p is of profile creative: take another profile, or a search that draws" in ran.err
+    ran = unspool("chat", "--search", "beam", "--profile", "creative")
+    assert "top_p is of profile creative: take another profile, or a search that draws" in ran.err
+    for options, line in ((["--seed", "7"], b"hello\n"), ([], b"/set seed 7\n")):
+        ran = unspool("chat", "--search", "beam", *options, stdin=line)
+        assert ran.exit_code == 2
+        assert "seed=7 has no meaning in a beam search" in ran.err
+    assert unspool("chat", "--seed", "7", stdin=b"hello\n").exit_code == 0
+
+
 def test_an_interrupt_of_a_search_that_has_told_nothing_yet_shows_its_seed(session, fake_llm, capsys) -> None:
     fake_llm.interrupted_at, fake_llm.tells_late = 1, True
     session.chosen, session.is_chosen = StochasticBeam(k=1), True

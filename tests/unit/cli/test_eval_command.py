@@ -232,6 +232,18 @@ def test_the_answer_of_a_search_is_what_the_search_says(arithmetic, model, tmp_p
         (["--search", "beam:n_best=2"], "--search beam:n_best=2 has 2 answers and the best one is evaluated"),
         (["--search", "constrained-beam"], "problems have none in common; give another search"),
         (["--search", "beam", "--top-k", "3"], "top_k=3 has no meaning in a beam search"),
+        (["--search", "beam", "-n", "0", "--seed", "7"], "seed=7 has no meaning in a beam search"),
+        (["--search", "beam", "--profile", "creative"], "top_p is of profile creative: take another"),
+        (
+            ["-n", "0", "--seed", "7"],
+            "seed=7 is for samples or a search, and -n 0 leaves greedy answers alone",
+        ),
+        (["-n", "0", "--top-k", "3"], "top_k=3 is for samples or a search, and -n 0 leaves greedy"),
+        (["-n", "0", "--temperature", "0.5"], "temperature=0.5 is for samples or a search"),
+        (
+            ["--profile", "factual"],
+            "temperature is of profile factual: take another profile, raise temperature",
+        ),
         (["-n", "0", "--no-greedy"], "leave nothing to do; give one of them, or a --search"),
         (["-n", "0", "--no-greedy", "--search", "sample"], "leave nothing to do"),
         (["--search", "bean"], "there is no search 'bean'"),
@@ -245,6 +257,19 @@ def test_a_search_that_cannot_be_evaluated_is_refused_before_a_model_is_loaded(u
 
 
 @pytest.mark.skipif(len(instruction_sets()) < 2, reason="the machine has one instruction set")
+def test_a_seed_is_of_the_samples_beside_a_search_that_draws_nothing(arithmetic):
+    how = ("--problems", "1", "--search", "beam", "--json")
+    assert json.loads(arithmetic(*how, "-n", "1", "--seed", "7").out)["settings"]["sample"]["seed"] == 7
+    ran = arithmetic(*how, "-n", "0")
+    assert ran.exit_code == 0, ran.err
+
+
+def test_sample_is_no_search_though_the_profile_is_meant_for_one(arithmetic):
+    how = ("--problems", "1", "-n", "1", "--profile", "translate", "--json")
+    assert "search" in json.loads(arithmetic(*how).out)["settings"]
+    assert "search" not in json.loads(arithmetic(*how, "--search", "sample").out)["settings"]
+
+
 def test_another_instruction_set_does_not_go_on_with_a_file(arithmetic, tmp_path, monkeypatch):
     how = ["--problems", "1", "-n", "0", "--quiet", "--out", str(tmp_path / "a.jsonl")]
     monkeypatch.setenv("UNSPOOL_ISA", instruction_sets()[0])

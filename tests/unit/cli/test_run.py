@@ -92,13 +92,35 @@ def test_several_answers_of_a_search_are_its_best(unspool, fake_llm) -> None:
     [
         (("--search", "beem"), "there is no search 'beem'; did you mean 'beam'?"),
         (("--search", "beam", "--temperature", "0.7"), "temperature=0.7 has no meaning in a beam search"),
-        (("--search", "beam", "--profile", "chat"), "has no meaning in a beam search"),
+        (
+            ("--search", "beam", "--profile", "creative"),
+            "top_p=0.95 has no meaning in a beam search, which draws nothing; top_p is of profile creative: "
+            "take another profile, or a search that draws, as sample and beam-sample do",
+        ),
+        (
+            ("--search", "beam", "--seed", "7"),
+            "seed=7 has no meaning in a beam search, which draws nothing; leave it out, or take",
+        ),
+        (("--must-contain", "sea", "--seed", "7"), "seed=7 has no meaning in a constrained beam search"),
+        (("--search", "diverse-beam", "--seed", "0"), "seed=0 has no meaning in a diverse beam search"),
+        (("--profile", "translate", "--seed", "7"), "seed=7 has no meaning in a beam search"),
     ],
 )
 def test_what_a_search_cannot_mean_is_refused(unspool, fake_llm, options, message) -> None:
     ran = unspool("run", "Hi", *options)
     assert (ran.exit_code, fake_llm.asked) == (2, {})
     assert message in ran.err
+
+
+def test_a_seed_is_for_a_search_that_draws(unspool, fake_llm, tmp_path) -> None:
+    for search in ("sample", "beam-sample", "stochastic-beam"):
+        assert unspool("run", "Hi", "--search", search, "--seed", "7").exit_code == 0
+        assert fake_llm.chats[-1][1].seed == 7
+    assert unspool("run", "Hi", "--search", "beam", "--seed", "none").exit_code == 0
+    mine = tmp_path / "mine.toml"
+    mine.write_text('description = "x"\nseed = 5\n')
+    ran = unspool("run", "Hi", "--search", "beam", "--profile", str(mine))
+    assert f"seed is of profile {mine}: take another profile" in ran.err
 
 
 @pytest.mark.parametrize("n", ["0", "-1", "1.5", "many"])
