@@ -20,6 +20,8 @@ class Majority:
     the normalised weighted sum. The results with most votes come first, the earlier one where they are
     equal; among answers with the same result the weightier.
 
+    Where a pattern that ignores case finds it, a result is in small letters: Yes and yes are one.
+
     A vote is decided when those still to come cannot change who wins, each counted with the most it could
     weigh, 1. So stopping early never changes the winner.
     """
@@ -40,7 +42,8 @@ class Majority:
         if found.answer is None:
             return Verdict(0.0, None, None, f"abstains: {found.detail}" if found.detail else "abstains")
         weight = self._weight(completion) if self.weighted else 1.0
-        return Verdict(weight, None, found.answer, f"votes for {found.answer}")
+        answer = found.answer.casefold() if getattr(self.answers, "ignores_case", False) else found.answer
+        return Verdict(weight, None, answer, f"votes for {answer}")
 
     def rank(self, verdicts: Sequence[Verdict], n_left: int) -> Ranking:
         votes = _count(verdicts)

@@ -33,6 +33,11 @@ class Regex(Alone):
             ) from None
         object.__setattr__(self, "_compiled", compiled)
 
+    @property
+    def ignores_case(self) -> bool:
+        """Whether all of the pattern does: by the setting, or by (?i) at its beginning."""
+        return bool(self._compiled.flags & re.IGNORECASE)
+
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         match = self._match(completion.text)
         if match is None:

@@ -65,3 +65,14 @@ def test_stopping_when_decided_never_changes_the_winner():
         for n in range(1, 5):
             ranking = majority.rank(verdicts[:n], 5 - n)
             assert not ranking.is_decided or ranking.votes[0].answer == winner
+
+
+@pytest.mark.parametrize("regex", [Regex(r"(?i)\b(yes|no)\b"), Regex(r"\b(yes|no)\b", ignore_case=True)])
+def test_a_pattern_that_ignores_case_makes_one_result_of_yes_and_Yes(regex):
+    done = [answer(text) for text in ("No, 7 * 13.", "yes", "It is no prime.", "YES", "NO")]
+    assert [(vote.answer, vote.n) for vote in votes_of(Majority(regex), *done).votes] == [
+        ("no", 3),
+        ("yes", 2),
+    ]
+    strict = Majority(Regex(r"\b(\w+)\b"))
+    assert len(votes_of(strict, *map(answer, ("No", "no"))).votes) == 2
