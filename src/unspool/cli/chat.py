@@ -63,7 +63,8 @@ def chat(
     Ctrl-C stops an answer and keeps what was written, Ctrl-D leaves. Through a pipe every line is a
     message or a command, answers go to standard output, and the first error ends the script.
     """
-    from unspool.cli.chat_commands import handle
+    from unspool.cli.chat_begin import begin
+    from unspool.cli.chat_given import Given
     from unspool.cli.chat_kept import KeptChat
     from unspool.cli.chat_search import typed_search
     from unspool.cli.chat_session import ChatSession
@@ -79,6 +80,7 @@ def chat(
         chosen=looks,
         is_chosen=is_chosen,
         amateur=model.amateur,
+        given=Given.of(decoding, looks, is_chosen, system),
     )
     _ = session.asked  # refuses what the search has no meaning for
     kept = None if session_file is None else KeptChat(session, session_file)
@@ -87,20 +89,8 @@ def chat(
             f"--load {load} and --session {kept.path}, which is there, are two conversations; give one",
             code="two_conversations",
         )
-    goes_on = load is not None or (kept is not None and kept.is_there)
-    if kept is not None:
-        say(kept.begin(), quiet)
-    if load is not None:
-        say(handle(session, f"/load {load}").text, quiet)
-    if goes_on:
-        # What was typed wins over the file: a whole profile over all of it.
-        over = decoding if decoding.shown_profile else session.decoding.setting(**decoding.typed)
-        _refuse_half_a_contrast(load or (kept and kept.path), session, over)
-        session.decoding = model.beside(over)
-        session.system = session.system if system is None else system
-        if is_chosen or decoding.shown_profile:
-            session.chosen, session.is_chosen, session.is_of_file = looks, is_chosen, False
-        _ = session.asked
+    begun = begin(session, load, kept)
+    say(begun.at_once, quiet)
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)
     llm = model.load(quiet=quiet)
@@ -120,25 +110,15 @@ def chat(
         if kept is None:
             talk(session, llm, read_line, quiet=quiet, forgiving=is_terminal)
             return
-        say(kept.restore(llm), quiet)
+        restored = kept.restore(llm)  # refuses another model's
+        say(begun.with_model, quiet)
+        say(restored, quiet)
         try:
             talk(session, llm, read_line, quiet=quiet, forgiving=is_terminal, keep=lambda: kept.keep(llm))
         finally:
             say(kept.end(llm), quiet)
     finally:
         llm.close()
-
-
-def _refuse_half_a_contrast(path: object, session: ChatSession, over: Decoding) -> None:
-    """Raise BadRequest for a conversation that was contrasted, where there is no second model now. No file
-    has one loaded: its writer may be a stranger."""
-    if session.amateur is None and over.params.contrast_beta > 0 and session.origin is not None:
-        options, beta = session.origin.options(is_contrasted=True), over.params.contrast_beta
-        raise BadRequest(
-            f"{path} was contrasted (contrast_beta={beta:g}), which needs the second model again: give "
-            f"{options}, or --contrast-beta 0 to go on without",
-            code="no_amateur",
-        )
 
 
 def talk(

@@ -81,9 +81,9 @@ def _system(session: ChatSession, argument: str) -> Outcome:
     if not argument:
         return Outcome(f"system: {session.system}" if session.system is not None else "no system message")
     if argument == "none":
-        session.system = None
+        session.set_system(None)
         return Outcome("no system message from here on")
-    session.system = argument
+    session.set_system(argument)
     return Outcome("system message set")
 
 
@@ -95,11 +95,9 @@ def _save(session: ChatSession, argument: str) -> Outcome:
 
 def _load(session: ChatSession, argument: str) -> Outcome:
     path = expand_path(argument)
-    others = chat_file.load(session, path).others(session)
+    chat_file.load(session, path)
     text = f"loaded {_turns(len(session.turns))} from {path}, with the system message and parameters"
-    if session.search is not None:
-        text += f"\nsearch: {spelled(session.search)}"
-    return Outcome(f"{text}\n{others}" if others else text)
+    return Outcome(f"{text}\n{session.told_of_file}".rstrip())
 
 
 def _clear(session: ChatSession, _argument: str) -> Outcome:

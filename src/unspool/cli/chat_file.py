@@ -17,13 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from unspool.cli.chat_search import read, written
-from unspool.cli.chat_session import ChatSession, Turn, Written
-from unspool.errors import BadRequest, UnspoolError, brief, reason
+from unspool.cli.chat_session import ChatSession, Looks, Turn, Written
+from unspool.cli.param_words import DEFAULTS, shown
+from unspool.cli.typed import option
+from unspool.errors import BadRequest, ParameterConflict, UnspoolError, brief, reason
+from unspool.kv.session_file import MAGIC as SESSION_MAGIC
 from unspool.whole_file import whole_file
 
 FORMAT = "unspool-chat"
 VERSION = 2
 MAX_BYTES = 64 << 20
+_HEAD_BYTES = 4096
 _NEW = frozenset({"amateur", "search"})  # in version 2
 _NAMES = _NEW | {"format", "version", "model", "system", "params", "messages"}
 
@@ -98,16 +102,29 @@ def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> W
         checked = DecodingParams.from_dict(params)
     except BadRequest as error:
         raise BadRequest(f"{path}: params: {error}", code="chat_file") from error
-    turns, decoding = _turns(path, content.get("messages")), session.decoding.with_params(checked)
+    turns, looks, origin = _turns(path, content.get("messages")), Looks(), Written(model, amateur)
     if version > 1:
         try:
-            search = read(content.get("search"))
+            looks = Looks(read(content.get("search")), is_told=True)
         except BadRequest as error:
             raise BadRequest(f"{path}: search: {error}", code="chat_file") from error
-        session.chosen, session.is_chosen, session.is_of_file = search, True, True
-    session.system, session.decoding, session.turns = system, decoding, turns
-    session.origin = Written(model, amateur)
-    return session.origin
+    try:
+        session.take_over(turns, system, checked, looks, origin)
+    except ParameterConflict as conflict:
+        raise _of_file(conflict, session, path) from None
+    return origin
+
+
+def _of_file(conflict: ParameterConflict, session: ChatSession, path: Path) -> ParameterConflict:
+    """A conflict over what the file says and nobody typed, with how the command line would say otherwise."""
+    name = next((name for name in conflict.names if name not in session.given.typed), None)
+    if name is None or name not in DEFAULTS or session.given.profile is not None:
+        return conflict
+    return ParameterConflict(
+        f"{str(conflict).partition('; ')[0]}; {name} is of {path}: begin the chat with {option(name)} "
+        f"{shown(DEFAULTS[name])}, or with another --search",
+        conflict.names,
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -116,6 +133,12 @@ def _read(path: Path) -> dict[str, Any]:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise BadRequest(f"cannot load {path}: {reason(error)}; check the name", code="chat_file") from error
+    if data.startswith(SESSION_MAGIC):
+        raise BadRequest(
+            f"{path} is a session file, and no conversation that /save wrote; `unspool chat --session "
+            f"{path}` goes on with it",
+            code="chat_file",
+        )
     if len(data) > MAX_BYTES:
         raise BadRequest(
             f"{path} has more than {MAX_BYTES} bytes; this is not a saved chat", code="chat_file"
@@ -129,6 +152,16 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadRequest(f"{path} is not a saved chat; /save writes such files", code="chat_file")
     return content
+
+
+def is_saved_chat(path: Path) -> bool:
+    """Whether /save wrote this file, by how it begins."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES).lstrip()
+        return head.startswith(b"{") and FORMAT.encode() in head
+    except (OSError, ValueError):
+        return False
 
 
 def _turns(path: Path, messages: Any) -> list[Turn]:

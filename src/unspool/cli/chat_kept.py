@@ -46,6 +46,12 @@ class KeptChat:
                 )
             self._written = self._ended = chat_file.content_of(self._session)
             return f"{self.path} is new: the conversation will be kept there"
+        if chat_file.is_saved_chat(self.path):
+            raise BadRequest(
+                f"{self.path} is a conversation that /save wrote, and no session file; --load {self.path} "
+                "goes on with it",
+                code="bad_session",
+            )
         from unspool.kv.session_file import read_header
 
         content = read_header(self.path).note.get(_CHAT)
@@ -55,12 +61,11 @@ class KeptChat:
                 "LLM.load_session loads it",
                 code="no_conversation",
             )
-        origin = chat_file.take_over(self._session, content, self.path)
+        chat_file.take_over(self._session, content, self.path)
         self._written = self._ended = chat_file.content_of(self._session)
         n_turns = len(self._session.turns)
-        others = origin.others(self._session)
         told = f"going on with {n_turns} turn{'' if n_turns == 1 else 's'} from {self.path}"
-        return f"{told}\n{others}" if others else told
+        return f"{told}\n{self._session.told_of_file}".rstrip()
 
     def restore(self, llm: LLM) -> str:
         """Have the model know what it had read. SessionFileError for another model's; what to tell.

@@ -13,7 +13,9 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unspool.cli.chat_given import Given, named, overruled
 from unspool.cli.chat_search import meant_by
+from unspool.cli.contrast import USUAL_BETA
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
 from unspool.cli.interrupts import seeded, until_interrupted
 from unspool.cli.typed import read_value
@@ -57,6 +59,14 @@ class Written:
         return "\n".join(parts)
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How a file says that answers are looked for; None samples them."""
+
+    search: Search | None = None
+    is_told: bool = False  # whether it says so
+
+
 @dataclass(slots=True)
 class ChatSession:
     """The state of a chat. Commands live in `chat_commands`, files in `chat_file`, the terminal in `chat`."""
@@ -68,7 +78,9 @@ class ChatSession:
     is_chosen: bool = False  # whether somebody said so; the profile does otherwise
     is_of_file: bool = False  # whether a file said so, which gives way to a profile that is named later
     amateur: str | None = None  # the second model to contrast with, where there is one
+    given: Given = field(default_factory=Given)  # what the command line said, which wins over files
     origin: Written | None = None  # what the conversation of a file was written with
+    told_of_file: str = ""  # what else there is to say of it, line by line
     turns: list[Turn] = field(default_factory=list)
     last: Event | None = None  # the final event of the last complete answer
     n_answers: int = 0
@@ -192,7 +204,7 @@ class ChatSession:
             changed = self.decoding.setting(**{name: read_value(name, value)})
         refuse_reports(changed.params, REPORTS, "`unspool explain` and `unspool run --json` print it")
         self._check(changed)
-        self.decoding = changed
+        self.decoding, self.given = changed, self.given.without(name)
 
     def use_profile(self, name: str) -> None:
         """Go on under another profile; what was typed stays over it. Raises BadRequest."""
@@ -203,7 +215,36 @@ class ChatSession:
         except BadRequest:
             self.is_chosen = before
             raise
-        self.decoding = changed
+        self.decoding, self.given = changed, self.given.without_profile()
+
+    def set_system(self, text: str | None) -> None:
+        self.system, self.given = text, self.given.without_system()
+
+    def take_over(
+        self, turns: list[Turn], system: str | None, params: DecodingParams, looks: Looks, origin: Written
+    ) -> None:
+        """Go on with the conversation of a file, as the command line says where it says anything. All or
+        nothing: raises BadRequest where parameters do not go together."""
+        given, decoding = self.given, self.given.over(self.decoding.with_params(params))
+        if self.amateur is not None and not decoding.params.contrast_beta:
+            decoding = decoding.setting(contrast_beta=USUAL_BETA)
+        chosen = self.chosen, self.is_chosen, self.is_of_file
+        if given.is_search or (looks.is_told and given.profile is not None):
+            chosen = given.search, given.is_search, False
+        elif looks.is_told:
+            chosen = looks.search, True, True
+        decoding.searched_by(chosen[0] if chosen[1] else meant_by(decoding))
+        self.chosen, self.is_chosen, self.is_of_file = chosen
+        self.turns, self.decoding, self.origin = turns, decoding, origin
+        self.system = system if given.system is None else given.system
+        wins = overruled(given, decoding.params, params)
+        if looks.is_told and self.search != looks.search:
+            wins.append(f"search = {named(self.search)} (not {named(looks.search)})")
+        if self.system != system:
+            wins.append("the system message")
+        lines = [f"the command line wins over the file: {', '.join(wins)}"] if wins else []
+        lines += [f"search: {named(self.search)}"] if self.search is not None else []
+        self.told_of_file = "\n".join([*lines, *([others] if (others := origin.others(self)) else [])])
 
     def _refuse_contrast(self, params: DecodingParams) -> None:
         if params.contrast_beta > 0 and self.amateur is None:

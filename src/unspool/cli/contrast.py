@@ -8,7 +8,7 @@ from unspool.cli.decoding import Decoding
 from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest, brief
 
-_USUAL: Final = 0.5  # beta of the paper, where an amateur is given and nobody says how much
+USUAL_BETA: Final = 0.5  # beta of the paper, where an amateur is given and nobody says how much
 _SETTINGS: Final = {"alpha": "contrast_alpha", "beta": "contrast_beta"}
 
 
@@ -35,7 +35,7 @@ def contrasted(decoding: Decoding, amateur: str | None) -> Decoding:
     """The decoding with an amateur beside it, or without. Raises BadRequest for a contrast without an amateur
     and for an amateur without a contrast."""
     if amateur is not None and "contrast_beta" not in decoding.typed and not decoding.params.contrast_beta:
-        decoding = decoding.setting(contrast_beta=_USUAL)
+        decoding = decoding.setting(contrast_beta=USUAL_BETA)
     beta = decoding.params.contrast_beta
     if amateur is None and beta > 0:
         raise no_amateur(f"contrast_beta={beta:g}")

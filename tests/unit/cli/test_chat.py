@@ -11,7 +11,9 @@ from unspool.cli import chat, main
 from unspool.cli.chat_session import ChatSession, Turn
 from unspool.cli.decoding import Decoding
 from unspool.errors import BadRequest, ContextOverflow
+from unspool.params import DEFAULT_MAX_TOKENS
 from unspool.search.beam import Beam
+from unspool.search.beam_sample import BeamSample
 from unspool.search.constrained_beam import ConstrainedBeam
 from unspool.search.stochastic_beam import StochasticBeam
 from unspool.types import Event, Usage
@@ -251,6 +253,78 @@ def test_a_search_goes_on_with_the_conversation_unless_another_is_typed(unspool,
         ran = unspool("chat", *options, "--top-k", "3", "--quiet", stdin=b"more\n")
         assert (ran.exit_code, fake_llm.asked) == (2, {}), "refused before a model is loaded"
         assert "top_k=3 has no meaning in a beam search" in ran.err
+
+
+def test_what_the_command_line_takes_the_place_of_in_a_file_is_told_and_done(
+    unspool, fake_llm, tmp_path
+) -> None:
+    saved = str(tmp_path / "c")
+    how = ("--search", "beam-sample:width=3", "--top-k", "9", "--max-tokens", "50", "--system", "Old.")
+    assert unspool("chat", *how, stdin=f"Hi\n/save {saved}\n".encode()).exit_code == 0
+    loaded = f"loaded 1 turn from {saved}, with the system message and parameters\n"
+    for options, told, search in (
+        ([], "search: beam-sample:width=3\n", BeamSample(width=3)),
+        (
+            ["--profile", "creative"],
+            "the command line wins over the file: profile creative (not its parameters), search = sample "
+            "(not beam-sample:width=3)\n",
+            None,
+        ),
+        (
+            ["--profile", "default"],
+            "the command line wins over the file: profile default (not its parameters), search = sample (not "
+            "beam-sample:width=3)\n",
+            None,
+        ),
+        (
+            ["--max-tokens", "7", "--top-k", "9", "--system", "New."],
+            "the command line wins over the file: max_tokens = 7 (not 50), the system message\n"
+            "search: beam-sample:width=3\n",
+            BeamSample(width=3),
+        ),
+        (
+            ["--search", "beam-sample:width=2"],
+            "the command line wins over the file: search = beam-sample:width=2 (not beam-sample:width=3)\n"
+            "search: beam-sample:width=2\n",
+            BeamSample(width=2),
+        ),
+    ):
+        for begin, line in ((["--load", saved], ""), ([], f"/load {saved}\n")):
+            ran = unspool("chat", *begin, *options, stdin=f"{line}More\n".encode())
+            assert ran.exit_code == 0, ran.err
+            assert ran.err.startswith(loaded + told + "prompt: "), ran.err
+            assert fake_llm.searches[-1] == search
+            wanted = {"--max-tokens": 7, "--profile": DEFAULT_MAX_TOKENS}.get((options or [""])[0], 50)
+            assert fake_llm.chats[-1][1].max_tokens == wanted
+
+
+def test_what_the_chat_says_later_no_longer_wins_over_a_file(unspool, fake_llm, tmp_path) -> None:
+    saved = str(tmp_path / "c")
+    unspool("chat", "--max-tokens", "50", "--system", "Old.", stdin=f"Hi\n/save {saved}\n".encode())
+    lines = f"/set max_tokens 9\n/system None so far.\n/profile chat\n/load {saved}\nMore\n".encode()
+    ran = unspool("chat", "--max-tokens", "7", "--system", "New.", "--profile", "creative", stdin=lines)
+    assert ran.exit_code == 0, ran.err
+    assert "wins over" not in ran.err
+    messages, params = fake_llm.chats[-1]
+    assert (params.max_tokens, params.presence_penalty, messages[0]["content"]) == (50, 0, "Old.")
+
+
+def test_a_file_that_does_not_go_with_the_search_that_was_typed_is_refused_and_named(
+    unspool, fake_llm, tmp_path
+) -> None:
+    saved = str(tmp_path / "c")
+    unspool("chat", "--temperature", "0.3", stdin=f"Hi\n/save {saved}\n".encode())
+    fake_llm.asked = {}
+    ran = unspool("chat", "--load", saved, "--search", "beam", stdin=b"More\n")
+    assert (ran.exit_code, fake_llm.asked) == (2, {})
+    assert ran.err == (
+        "error: temperature=0.3 has no meaning in a beam search, which draws nothing; temperature is of "
+        f"{saved}: begin the chat with --temperature 1, or with another --search\n"
+    )
+    ran = unspool("chat", "--load", saved, "--search", "beam", "--temperature", "1", stdin=b"More\n")
+    assert ran.exit_code == 0, ran.err
+    ran = unspool("chat", "--search", "beam", stdin=f"/load {saved}\n".encode())
+    assert ran.err.endswith("--temperature 1, or with another --search\n")
 
 
 def test_an_answer_may_have_to_contain_a_phrase(unspool, fake_llm) -> None:

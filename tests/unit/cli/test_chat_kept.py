@@ -100,8 +100,38 @@ def test_another_models_session_is_refused_in_one_line_with_the_way_out(unspool,
         f"error: {path}: model: is of 'fake', and 'other' is loaded; load what it was saved with, "
         "or save another session (--model gemma3-270m)"
     )
+    assert "going on" not in ran.err, "it does not"
     assert path.read_bytes() == before
     assert fake_llm.is_closed
+
+
+def test_a_session_that_goes_on_with_other_options_says_so(unspool, fake_llm, path) -> None:
+    unspool("chat", "--session", str(path), "--top-k", "9", "--search", "beam-sample", stdin=b"Hi\n")
+    ran = unspool("chat", "--session", str(path), "--top-k", "4", "--search", "sample", stdin=b"More\n")
+    assert ran.err.startswith(
+        f"going on with 1 turn from {path}\nthe command line wins over the file: top_k = 4 (not 9), "
+        "search = sample (not beam-sample)\n20 tokens need not be read again\n"
+    ), ran.err
+
+
+def test_a_conversation_of_the_other_kind_is_refused_with_the_option_that_takes_it(
+    unspool, fake_llm, path, tmp_path
+) -> None:
+    saved = tmp_path / "c.json"
+    unspool("chat", "--session", str(path), stdin=f"Hi\n/save {saved}\n".encode())
+    fake_llm.asked = {}
+    ran = unspool("chat", "--load", str(path), stdin=b"More\n")
+    assert (ran.exit_code, fake_llm.asked) == (2, {})
+    assert ran.err == (
+        f"error: {path} is a session file, and no conversation that /save wrote; `unspool chat --session "
+        f"{path}` goes on with it\n"
+    )
+    ran = unspool("chat", "--session", str(saved), stdin=b"More\n")
+    assert (ran.exit_code, fake_llm.asked) == (2, {})
+    assert ran.err == (
+        f"error: {saved} is a conversation that /save wrote, and no session file; --load {saved} goes on "
+        "with it\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -333,8 +333,12 @@ def test_a_profile_that_is_named_later_takes_the_place_of_a_files_search(session
 def test_a_file_of_the_first_version_is_read_and_changes_no_search(session, tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(saved())
     session.chosen, session.is_chosen = Beam(), True
+    with pytest.raises(BadRequest, match=r"temperature=0\.5 has no meaning in a beam search"):
+        chat_file.load(session, tmp_path / "c")
+    assert session.turns == []
+    session.chosen = BeamSample()
     assert chat_file.load(session, tmp_path / "c") == Written("m", None)
-    assert (session.search, session.turns) == (Beam(), [Turn("a", "b")])
+    assert (session.search, session.turns) == (BeamSample(), [Turn("a", "b")])
 
 
 def test_a_message_that_waits_is_saved_too(session, tmp_path: Path) -> None:
