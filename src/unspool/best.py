@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from unspool.errors import VerifierError
 from unspool.light_dataclass import dataclass
@@ -13,7 +13,10 @@ from unspool.search.best_of import BestOf
 from unspool.search.verifiers.base import Ranking, Verdict, Vote
 from unspool.types import Completion, Event
 
-Ended = Literal["complete", "decided", "budget"]
+Ended = Literal["complete", "decided", "budget", "cancelled"]
+
+
+_WHY: Final[Mapping[Ended, str]] = {"budget": "the budget was spent", "cancelled": "broken off"}
 
 
 class Answers(Protocol):
@@ -48,7 +51,9 @@ class BestReport:
     answers: tuple[Judged, ...]
     votes: tuple[Vote, ...]  # what each result got, the most first; none where nothing was voted on
     n_tokens: int  # chosen for all answers until it was enough, those that end them and show no text too
-    ended: Ended  # complete: all answers ended | decided: the verifier had enough | budget: it was spent
+    # complete: all answers ended | decided: the verifier had enough | budget: it was spent | cancelled: by
+    # who broke it off
+    ended: Ended
     seed: int | None
     tied: tuple[int, ...] = ()  # branches that were judged alike with the best, which was the first; no votes
 
@@ -102,6 +107,16 @@ def run_best(
                 break
     finally:
         answers.close()
+    return run.report()
+
+
+def broken_off(judged: Sequence[Judged], prompt: str, spec: BestOf, params: DecodingParams) -> BestReport:
+    """What there is to report of a run that raised before its end, from what `watch` heard."""
+    run = BestRun.of(prompt, spec, params, None, 0)
+    run.ended, run.seed = "cancelled", params.seed
+    for each in judged:
+        run.judged[each.branch] = each
+        run.n_told[each.branch] = 0 if each.completion is None else _n_chosen(each.completion)
     return run.report()
 
 
@@ -189,7 +204,7 @@ class BestRun:
     def report(self) -> BestReport:
         ranked = self.ranked
         errors = [each.error for each in self.judged.values() if each.error is not None]
-        if errors and not ranked:
+        if errors and not ranked and self.ended != "cancelled":
             raise errors[-1]
         ranking = self.ranking
         best_first = [ranked[index][0] for index in ranking.order]
@@ -205,8 +220,7 @@ class BestRun:
         if events and events[-1].finish_reason is not None:
             whole = Completion.of(events, self.params)
             return Judged(branch, text, ids, whole, None, "not judged: the others were enough")
-        why = "the budget was spent" if self.ended == "budget" else "stopped: the others were enough"
-        return Judged(branch, text, ids, None, None, why)
+        return Judged(branch, text, ids, None, None, _WHY.get(self.ended, "stopped: the others were enough"))
 
 
 def _tied(ranked: Sequence[tuple[Judged, Verdict]], ranking: Ranking) -> tuple[int, ...]:

@@ -58,8 +58,7 @@ def answer(
         quiet=quiet,
     ) as (events, asked):
         if as_json:
-            heard = all_of(events, decoding, quiet=quiet)
-            print_json(heard, asked, decoding, as_list=n_answers is not None)
+            print_whole_json(events, asked, decoding, n=n_answers, quiet=quiet)
         else:
             print_stream(events, decoding, n=n_answers or 1, quiet=quiet)
 
@@ -222,6 +221,29 @@ def print_stream(events: Iterable[Event], decoding: Decoding, *, n: int = 1, qui
             raise KeyboardInterrupt  # nobody wants the beginnings of the others
 
 
+def print_whole_json(
+    events: Iterable[Event], asked: dict[str, Any], decoding: Decoding, *, n: int | None, quiet: bool
+) -> list[Event]:
+    """Print answers as JSON when all events have come, which are returned: one answer, or a list of n. After
+    Ctrl-C what was written by then, with the finish reason "cancelled"."""
+
+    def broken_off(heard: list[Event]) -> None:
+        from unspool.types import Event
+
+        ended = {event.branch for event in heard if event.finish_reason is not None}
+        seed = next((event.seed for event in heard if event.seed is not None), decoding.params.seed)
+        ends = [
+            Event(0, "", (), branch=branch, finish_reason="cancelled", seed=seed)
+            for branch in range(n or 1)
+            if branch not in ended
+        ]
+        print_json([*heard, *ends], asked, decoding, as_list=n is not None)
+
+    heard = all_of(events, decoding, quiet=quiet, broken_off=broken_off)
+    print_json(heard, asked, decoding, as_list=n is not None)
+    return heard
+
+
 def print_json(
     events: Iterable[Event], asked: dict[str, Any], decoding: Decoding, *, as_list: bool = False
 ) -> None:
@@ -248,7 +270,6 @@ def _answer_dict(heard: Sequence[Event], asked: dict[str, Any], decoding: Decodi
     last = heard[-1]
     if last.error is not None:
         raise last.error
-    assert last.usage is not None
     answer = {
         "text": "".join(event.text for event in heard),
         "token_ids": [token_id for event in heard for token_id in event.token_ids],
@@ -257,7 +278,7 @@ def _answer_dict(heard: Sequence[Event], asked: dict[str, Any], decoding: Decodi
         "seed": last.seed,
         "branch": last.branch,
         "score": last.score,
-        "usage": usage_dict(last.usage),
+        "usage": None if last.usage is None else usage_dict(last.usage),
     }
     how = {"profile": decoding.profile_label, "params": decoding.params.to_dict()}
     return asked | answer | reports_of(heard, decoding.params) | how

@@ -121,6 +121,7 @@ def best(
     Standard output has the best answer and nothing else, standard error the ranking. Answers are judged as
     they end; the rest is stopped once one is accepted, or a vote cannot change any more.
     """
+    from unspool.best import broken_off
     from unspool.search.best_of import BestOf
     from unspool.search.sample import Sample
 
@@ -185,6 +186,7 @@ def best(
     llm = model.load(quiet=quiet)
     try:
         used_template = not raw and can_chat(llm)
+        asked = {"model": model.name, "prompt": text, "chat_template": used_template}
         if not used_template and not raw:
             spec = spec_of(True)
         counter = Counter(n_answers, is_shown=not quiet and verifier != "person" and sys.stderr.isatty())
@@ -192,6 +194,8 @@ def best(
             report = _run(llm, text, spec, params, system, used_template, quiet=quiet or raw, watch=counter)
         except KeyboardInterrupt:
             counter.close()
+            if as_json:
+                _print_json(broken_off(counter.judged, text, spec, params), asked, decoding, judge)
             if not quiet:
                 seed = "" if params.seed is None else f" | seed: {params.seed}"
                 print(f"{counter.line} | end: interrupted{seed}", file=sys.stderr)
@@ -201,9 +205,7 @@ def best(
     finally:
         llm.close()
     if as_json:
-        _print_json(
-            report, {"model": model.name, "prompt": text, "chat_template": used_template}, decoding, judge
-        )
+        _print_json(report, asked, decoding, judge)
     else:
         _print(report, quiet=quiet)
 

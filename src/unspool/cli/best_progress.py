@@ -13,15 +13,16 @@ class Counter:
     """A line on the terminal that counts, and is taken away at the end; nothing where it would disturb."""
 
     def __init__(self, n: int, *, is_shown: bool) -> None:
-        self._n, self._n_judged, self._is_shown = n, 0, is_shown
+        self._n, self._is_shown = n, is_shown
+        self.judged: list[Judged] = []
 
-    def __call__(self, _: Judged) -> None:
-        self._n_judged += 1
-        self._write(f"\rjudged {self._n_judged} of {self._n}\x1b[K")
+    def __call__(self, judged: Judged) -> None:
+        self.judged.append(judged)
+        self._write(f"\rjudged {len(self.judged)} of {self._n}\x1b[K")
 
     @property
     def line(self) -> str:
-        return f"judged: {self._n_judged} of {self._n} answers"
+        return f"judged: {len(self.judged)} of {self._n} answers"
 
     def close(self) -> None:
         self._write("\r\x1b[K")

@@ -17,6 +17,7 @@ _ENDS: Final = {
     "complete": "all answers ended",
     "decided": "stopped early: the verifier had enough",
     "budget": "stopped: the budget was spent",
+    "cancelled": "interrupted",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -146,12 +147,15 @@ def answer_them(
     fresh: bool,
     concurrency: int,
     quiet: bool,
+    as_json: bool,
 ) -> tuple[Path, dict[str, dict[str, list[Answer]]]]:
-    """Have all answers, and return them by series and by question. Ctrl-C keeps what there is."""
+    """Have all answers, and return them by series and by question. Ctrl-C keeps what there is, and tells it
+    where JSON is wanted."""
     from unspool.cli.eval_progress import eval_progress
+    from unspool.cli.eval_table import problem_dicts
     from unspool.evals.answer_file import AnswerFile
     from unspool.evals.answering import answer_all, n_missing
-    from unspool.evals.figures import answers_of
+    from unspool.evals.figures import answers_of, answers_so_far
     from unspool.evals.settings import default_path
 
     path = default_path(settings) if out is None else Path(out)
@@ -165,6 +169,12 @@ def answer_them(
                 for each in wanted:
                     answer_all(llm, questions, each, file, concurrency=concurrency, watch=watch)
         except KeyboardInterrupt:
+            if as_json:
+                found: dict[str, Any] = {
+                    each.series: answers_so_far(file, questions, each.series, each.n) for each in wanted
+                }
+                told = {"figures": [], "problems": problem_dicts(found), "file": str(path)}
+                print(json.dumps({"settings": settings, **told, "finish_reason": "cancelled"}))
             if not quiet:
                 print(
                     f"\nstopped with {counted(len(file), 'answer')} in {path}; the same command goes on",

@@ -126,7 +126,15 @@ def humaneval(
         benchmark = {"benchmark": "humaneval", "problems_sha256": found.sha256, "form": asked.name}
         settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
-            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=n_side, quiet=quiet
+            llm,
+            questions,
+            wanted,
+            settings,
+            out=out,
+            fresh=fresh,
+            concurrency=n_side,
+            quiet=quiet,
+            as_json=as_json,
         )
     finally:
         llm.close()
@@ -182,7 +190,15 @@ def arithmetic(
         benchmark = {"benchmark": "arithmetic", "problem_seed": seed}
         settings = settings_of(llm, benchmark, model.runner, questions, wanted)
         path, answers = answer_them(
-            llm, questions, wanted, settings, out=out, fresh=fresh, concurrency=n_side, quiet=quiet
+            llm,
+            questions,
+            wanted,
+            settings,
+            out=out,
+            fresh=fresh,
+            concurrency=n_side,
+            quiet=quiet,
+            as_json=as_json,
         )
     finally:
         llm.close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from unspool.cli import amounts
-from unspool.cli.answer import answers, print_json, searching
+from unspool.cli.answer import answers, print_whole_json, searching
 from unspool.cli.decoding import Decoding, refuse_reports
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.interrupts import all_of
@@ -99,8 +99,7 @@ def explain(
         quiet=quiet,
     ) as (events, asked):
         if as_json:
-            heard = all_of(events, decoding, quiet=quiet)
-            print_json(heard, asked, decoding, as_list=n_answers is not None)
+            heard = print_whole_json(events, asked, decoding, n=n_answers, quiet=quiet)
         elif looks is not None and view.only is None:
             heard = print_search(events, view, decoding, quiet=quiet)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -81,14 +81,21 @@ def until_interrupted(
         raise
 
 
-def all_of(events: Iterable[Event], decoding: Decoding, *, quiet: bool) -> list[Event]:
-    """Events that are shown when all have come. Ctrl-C leaves nothing to show but the line of figures, whose
-    seed says how to have the same again."""
+def all_of(
+    events: Iterable[Event],
+    decoding: Decoding,
+    *,
+    quiet: bool,
+    broken_off: Callable[[list[Event]], None] = lambda _: None,
+) -> list[Event]:
+    """Events that are shown when all have come. Ctrl-C leaves `broken_off` those that had come, and the line
+    of figures, whose seed says how to have the same again."""
     heard: list[Event] = []
     try:
         for event in events:
             heard.append(event)
     except KeyboardInterrupt:
+        broken_off(heard)
         last = next((event for event in heard if event.finish_reason == "cancelled"), None)
         if last is not None and not quiet:
             from unspool.cli.figures import figures_line

@@ -34,3 +34,11 @@ def answers_of(
         question.name: [file[Key(question.name, series, branch)] for branch in range(n)]
         for question in questions
     }
+
+
+def answers_so_far(
+    file: AnswerFile, questions: Sequence[Question], series: Series, n: int
+) -> Mapping[str, list[Answer]]:
+    """Those of the first n answers to each question that are there."""
+    keys = {q.name: [Key(q.name, series, branch) for branch in range(n)] for q in questions}
+    return {name: [file[key] for key in wanted if key in file] for name, wanted in keys.items()}

@@ -186,6 +186,28 @@ def test_breaking_off_tells_the_seed(unspool, llm, monkeypatch):
     assert unspool(*how, "--quiet").err == ""
     assert unspool(*how, "--search", "beam").err == "judged: 0 of 4 answers | end: interrupted\n"
     assert llm.heard is None, "nothing is drawn"
+    told = json.loads(unspool(*how, "--json").out)
+    assert (told["text"], told["ended"], told["seed"]) == ("", "cancelled", llm.heard)
+    assert [each["problem"] for each in told["answers"]] == ["broken off"] * 4
+
+
+def test_breaking_off_leaves_json_the_answers_that_were_judged(unspool, llm, monkeypatch):
+    judged = Majority.__call__
+
+    def interrupted(verifier, prompt, completion):
+        if completion.branch == 3:
+            raise KeyboardInterrupt
+        return judged(verifier, prompt, completion)
+
+    monkeypatch.setattr(Majority, "__call__", interrupted)
+    ran = unspool("best", "2+2?", "-n", "5", "--verifier", "majority", "--seed", "7", "--json")
+    assert ran.exit_code == 130
+    assert ran.err.endswith(" of 5 answers | end: interrupted | seed: 7\n")
+    told = json.loads(ran.out)
+    assert (told["ended"], told["seed"]) == ("cancelled", 7)
+    assert {each["branch"] for each in told["answers"]} == set(range(5))
+    n_judged = sum(each["verdict"] is not None for each in told["answers"])
+    assert 0 < n_judged == int(ran.err.split()[1])
 
 
 def test_nobody_to_ask_and_no_sandbox_are_found_before_a_model_is_loaded(unspool, llm, tmp_path, monkeypatch):

@@ -88,7 +88,17 @@ def test_the_same_command_goes_on_and_says_the_same(humaneval, tmp_path, monkeyp
         ran = humaneval("-n", "3", "--out", str(out))
     assert ran.exit_code == 130
     assert f" in {out}; the same command goes on" in ran.err
-    assert 1 < len(out.read_text().splitlines()) < 13
+    n_lines = len(out.read_text().splitlines())
+    assert 1 < n_lines < 13
+    with monkeypatch.context() as patched:
+        patched.setattr(answering, "answer_all", interrupted)
+        ran = humaneval("-n", "3", "--out", str(out), "--json")
+    told = json.loads(ran.out)
+    assert (ran.exit_code, told["finish_reason"], told["figures"]) == (130, "cancelled", [])
+    assert told["file"] == str(out)
+    kept = [json.loads(line)["question"] for line in out.read_text().splitlines()[1:]]
+    for problem in told["problems"]:
+        assert len(problem["greedy"]) + len(problem["sample"]) == kept.count(problem["name"])
     out.write_bytes(
         out.read_bytes() + b'{"question": "Own/1", "series": "sam'
     )  # as a power cut would leave it

@@ -371,11 +371,27 @@ def test_ctrl_c_ends_the_answer_with_the_line_that_it_would_have_had(unspool, fa
     "arguments",
     [("run", "Hi", "--json"), ("explain", "Hi", "--json"), ("run", "Hi", "-n", "2", "--json")],
 )
-def test_ctrl_c_leaves_the_seed_where_an_answer_is_shown_as_a_whole(unspool, fake_llm, arguments) -> None:
+def test_ctrl_c_leaves_json_what_was_written_and_the_seed(unspool, fake_llm, arguments) -> None:
     fake_llm.interrupted_at = 1
     ran = unspool(*arguments)
-    assert (ran.exit_code, ran.out) == (130, "")
+    assert ran.exit_code == 130
     assert ran.err.endswith(" | end: interrupted | seed: 41\n")
+    told = json.loads(ran.out)
+    first, *others = told if "-n" in arguments else [told]
+    assert (first["text"], first["token_ids"]) == ("Once upon and ", [0, 1, 9])
+    assert (first["finish_reason"], first["seed"]) == ("cancelled", 41)
+    assert first["usage"]["prompt_tokens"] == 7
+    wanted = [("ONCE ", "cancelled", 1, 41, None)] if "-n" in arguments else []
+    keys = ("text", "finish_reason", "branch", "seed", "usage")
+    assert [tuple(each[key] for key in keys) for each in others] == wanted
+
+
+def test_ctrl_c_before_the_first_token_leaves_json_too(unspool, fake_llm) -> None:
+    fake_llm.interrupted_at = 0
+    ran = unspool("run", "Hi", "--json", "--seed", "7", "-n", "2")
+    assert (ran.exit_code, ran.err) == (130, "")
+    told = [(each["text"], each["finish_reason"], each["seed"]) for each in json.loads(ran.out)]
+    assert told == [("", "cancelled", 7)] * 2
 
 
 def test_ctrl_c_shows_no_beginnings_of_other_answers(unspool, fake_llm) -> None:
@@ -503,9 +519,15 @@ def test_ctrl_c_tells_the_seed_of_a_search_that_has_told_nothing_yet(
 ) -> None:
     fake_llm.interrupted_at, fake_llm.tells_late = 1, True
     ran = unspool(*arguments, "Hi", "--search", search)
-    assert (ran.exit_code, ran.out.strip()) == (130, "")
+    assert ran.exit_code == 130
     seed = fake_llm.chats[-1][1].seed
     assert seed is not None
+    if "--json" in arguments:
+        told = json.loads(ran.out)
+        told = told[0] if isinstance(told, list) else told
+        assert (told["text"], told["finish_reason"], told["seed"]) == ("", "cancelled", seed)
+    else:
+        assert ran.out.strip() == ""
     assert ran.err == f"end: interrupted | seed: {seed}\n"
     assert unspool(*arguments, "Hi", "--search", search, "--quiet").err == ""
     unspool(*arguments, "Hi", "--search", search)
