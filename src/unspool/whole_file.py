@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,13 +11,21 @@ from pathlib import Path
 from typing import IO
 
 
+def missing_folder(path: Path) -> str:
+    """What is wrong where a file is to be written, if its folder is not there. None is ever made: a name that
+    was mistyped would leave its answers where nobody looks for them."""
+    return "" if os.path.isdir(path.parent) else f"there is no folder {path.parent}"
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file beside `path` to write to. When the block ends it is flushed to the disk and takes the name.
 
-    OSError where the disk or the folder does not take it, ValueError where `path` cannot be a name, or is a
-    device, a pipe or a folder, whose place a file would take.
+    OSError where the disk or the folder does not take it, or is not there; ValueError where `path` cannot
+    be a name, or is a device, a pipe or a folder, whose place a file would take.
     """
+    if no_folder := missing_folder(path):
+        raise FileNotFoundError(errno.ENOENT, no_folder)
     if path.exists() and not path.is_file():
         raise ValueError("it is no regular file")
     temporary = None

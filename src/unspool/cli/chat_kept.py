@@ -14,6 +14,7 @@ from unspool.cli import chat_file
 from unspool.cli.chat_session import ChatSession
 from unspool.cli.names import OPTIONS
 from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
+from unspool.whole_file import missing_folder
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
@@ -39,10 +40,9 @@ class KeptChat:
     def begin(self) -> str:
         """Take over the conversation of the file, if there is one; what to tell about it."""
         if not self.is_there:
-            if not self.path.parent.is_dir():  # told before there is an answer to lose
+            if problem := missing_folder(self.path):  # told before there is an answer to lose
                 raise BadRequest(
-                    f"--session {self.path}: there is no folder {self.path.parent}; make it, or name another",
-                    code="bad_session",
+                    f"--session {self.path}: {problem}; make it, or name another", code="bad_session"
                 )
             self._written = self._ended = chat_file.content_of(self._session)
             return f"{self.path} is new: the conversation will be kept there"

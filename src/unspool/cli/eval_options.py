@@ -13,6 +13,7 @@ import typer
 from unspool.cli.answer import beam_of, check_one_answer, search_named
 from unspool.cli.text import counted
 from unspool.errors import BadRequest, ParameterConflict, brief
+from unspool.whole_file import missing_folder
 
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
@@ -125,6 +126,12 @@ def wanted_of(
     return wanted
 
 
+def check_out(out: str | None) -> None:
+    """Raise BadRequest for an --out that no answer could go to, before there is one."""
+    if out is not None and (problem := missing_folder(Path(out))):
+        raise BadRequest(f"--out {out}: {problem}; make it, or name another", code="eval_file")
+
+
 def _refuse_for_samples(decoding: Decoding) -> None:
     """Raise ParameterConflict for what was typed and greedy answers do not take; there are no others."""
     for name in decoding.typed.keys() - decoding.by_default - _OF_GREEDY:
@@ -159,6 +166,8 @@ def answer_them(
     from unspool.evals.settings import default_path
 
     path = default_path(settings) if out is None else Path(out)
+    if out is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
     with AnswerFile(path, settings, fresh=fresh) as file:
         if len(file) and not quiet:
             print(f"note: {path} has {counted(len(file), 'answer')}, not written again", file=sys.stderr)

@@ -21,6 +21,7 @@ from unspool.cli.eval_options import (
     Out,
     Search,
     answer_them,
+    check_out,
     one_best,
     wanted_of,
 )
@@ -114,6 +115,7 @@ def humaneval(
         raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
     looks = one_best(search, decoding, n_samples)
+    check_out(out)
     wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
     run_in_sandbox("", "assert True")  # raises where there is none, before there are answers to judge
@@ -181,6 +183,7 @@ def arithmetic(
     seed = amounts.whole("--problem-seed", problem_seed, 0, 2**64 - 1)
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
     looks = one_best(search, decoding, n_samples)
+    check_out(out)
     wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
     made = word_problems(amounts.whole("--problems", problems, 1, _MOST), seed=seed)
     llm = model.load(quiet=quiet, limits=_limits(n_side))

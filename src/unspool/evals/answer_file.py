@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, get_args
 from unspool.errors import BadRequest, brief
 from unspool.evals.question import Answer, Series
 from unspool.light_dataclass import dataclass
+from unspool.search.named import search_from, written_out
 from unspool.types import FinishReason
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _WHY: Final[Mapping[str, str]] = {
     "rounding": " (another instruction set or processor, another runner or library rounds otherwise)"
 }
 _TORN_HEAD: Final = f'{{"unspool_eval": {_FORMAT}, "settings": '.encode()
+_USUAL: Final = object()  # the value of a parameter that is not named
 _NAMES: Final = frozenset(field.name for field in fields(Answer))
 _KINDS: Final[Mapping[str, type]] = {
     "question": str, "series": str, "branch": int, "text": str, "finish_reason": str, "n_tokens": int,
@@ -63,7 +65,6 @@ class AnswerFile:
         self._settings = json.loads(json.dumps(settings))  # as they read back: no tuples
         self._answers: dict[Key, Answer] = {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             self._file: BinaryIO = open(path, "a+b", buffering=0)  # noqa: SIM115 - until close
         except OSError as error:
             raise BadRequest(
@@ -145,10 +146,10 @@ class AnswerFile:
     def _check(self, found: Mapping[str, Any]) -> None:
         for name in sorted({*found, *self._settings}):
             if found.get(name) != self._settings.get(name):
+                where, was, asked = _differing(name, found.get(name), self._settings.get(name))
                 raise BadRequest(
-                    f"{self.path} has answers with {name} = {brief(found.get(name))}, and "
-                    f"{brief(self._settings.get(name))} is asked for{_WHY.get(name, '')}; give --out another "
-                    "file, or --fresh to forget the answers in it",
+                    f"{self.path} has answers with {where} = {was}, and {asked} is asked for"
+                    f"{_WHY.get(name, '')}; give --out another file, or --fresh to forget the answers in it",
                     code="eval_mismatch",
                 )
 
@@ -177,3 +178,35 @@ class AnswerFile:
             f"{self.path}: line {number} {problem}; give --out another file, or take the line out",
             code="eval_file",
         )
+
+
+def _differing(name: str, was: Any, asked: Any) -> tuple[str, str, str]:
+    """The first setting that differs, by its own name, and both of its values as a message has them."""
+    if (
+        isinstance(was, Mapping)
+        and isinstance(asked, Mapping)
+        and not (_is_search(was) and _is_search(asked))
+    ):
+        for key in sorted({*was, *asked}, key=lambda key: (key != "search", key)):
+            if was.get(key) != asked.get(key):
+                inner = name if key == name else f"{name}.{key}"
+                return _differing(inner, was.get(key, _USUAL), asked.get(key, _USUAL))
+    return name, _shown(was), _shown(asked)
+
+
+def _is_search(value: Any) -> bool:
+    """Whether a search is described, as `search.named` has it."""
+    return isinstance(value, Mapping) and "name" in value
+
+
+def _shown(value: Any) -> str:
+    """A value on one line, a search as it is typed."""
+    if value is _USUAL:
+        return "its default"
+    search = value["search"] if isinstance(value, Mapping) and "search" in value else value
+    if _is_search(search):
+        try:
+            return written_out(search_from(search))
+        except BadRequest:
+            pass  # of a file that somebody changed
+    return brief(value)

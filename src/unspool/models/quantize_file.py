@@ -23,6 +23,7 @@ from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf
 from unspool.models.weights.quantize import quantize
 from unspool.models.weights.quantized_source import OUTER
 from unspool.thread_count import check_threads
+from unspool.whole_file import missing_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +105,8 @@ def kind_named(kind: str) -> Kind:
 
 
 def _check_target(model: Path, out: Path, replace: bool) -> None:
-    if not os.path.isdir(out.parent):
-        raise BadRequest(f"{out}: there is no folder {out.parent}; make it first", code="bad_output")
+    if problem := missing_folder(out):
+        raise BadRequest(f"{out}: {problem}; make it, or name another", code="bad_output")
     if os.path.isdir(out):
         raise BadRequest(f"{out}: is a folder; give the name of a file", code="bad_output")
     if not os.path.exists(out):

@@ -128,9 +128,25 @@ def test_json_has_settings_figures_and_every_answer_s_marks(humaneval, model):
 @pytest.mark.parametrize(
     ("first", "then", "says"),
     [
-        (["--temperature", "0.5"], ["--temperature", "0.6"], "has answers with sample ="),
+        (
+            ["--temperature", "0.5"],
+            ["--temperature", "0.6"],
+            "has answers with sample.temperature = 0.5, and 0.6 is asked for",
+        ),
+        (["--top-k", "5"], [], "has answers with sample.top_k = 5, and its default is asked for"),
+        (
+            ["--search", "beam:width=2"],
+            ["--search", "beam:width=3,alpha=0.5"],
+            "has answers with search = beam:width=2, and beam:width=3,alpha=0.5 is asked for; give --out",
+        ),
+        (
+            ["--search", "beam"],
+            ["--search", "diverse-beam:groups=2"],
+            "has answers with search = beam, and diverse-beam is asked for; give --out",
+        ),
+        ([], ["--search", "beam:width=3"], "has answers with search = None, and beam:width=3 is asked for"),
         (["--form", "raw"], ["--form", "chat"], "has answers with form = 'raw', and 'chat' is asked for"),
-        (["--seed", "1"], [], "has answers with sample ="),
+        (["--seed", "1"], [], "has answers with sample.seed = 1, and 0 is asked for"),
     ],
 )
 def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
@@ -161,6 +177,10 @@ def test_answers_of_other_settings_are_refused_until_they_are_to_be_forgotten(
         (["--form", "odd"], "--form must be fill, chat, raw, got 'odd'"),
         (["--concurrency", "0"], "--concurrency must be a whole number in [1, 1024]"),
         (["--limit", "0"], "--limit must be a whole number, at least 1"),
+        (
+            ["--out", "/nowhere/at/all/a.jsonl"],
+            "--out /nowhere/at/all/a.jsonl: there is no folder /nowhere/at/all; make it, or name another",
+        ),
         (["--data", "/nowhere"], "give --data a file"),
         (["--set", "deadline_s=1"], "deadline_s=1 makes answers depend on how fast this machine is"),
         (
@@ -216,7 +236,7 @@ def test_the_best_answer_of_a_search_is_evaluated_beside_the_others(arithmetic, 
     assert "has 3 answers, not written again" in again.err
     ran = humaneval(*how[:3], "--search", "beam", *out)
     assert ran.exit_code == 2
-    assert "has answers with search = " in ran.err
+    assert "has answers with search = stochastic-beam:k=1, and beam is asked for" in ran.err
 
 
 def test_the_answer_of_a_search_is_what_the_search_says(arithmetic, model, tmp_path):

@@ -37,7 +37,7 @@ def key_of(branch):
 
 @pytest.fixture
 def path(tmp_path):
-    return tmp_path / "deep" / "answers.jsonl"
+    return tmp_path / "answers.jsonl"
 
 
 @pytest.fixture
@@ -150,7 +150,6 @@ def test_fresh_forgets_what_is_there(written):
     ],
 )
 def test_a_file_of_something_else_is_left_as_it_is(path, text, fresh):
-    path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(BadRequest, match="line 1 is") as refused:
         AnswerFile(path, SETTINGS, fresh=fresh)
