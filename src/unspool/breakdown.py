@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from unspool.errors import BadRequest, named
+from unspool.errors import BadRequest, brief, named
 from unspool.kv.layout import pages_for
 from unspool.light_dataclass import dataclass
 from unspool.loading import check_settings, open_model
@@ -158,7 +158,9 @@ def measure(
         longest = loaded.graph.context_length
         if max(prompt, context + 1) > longest:
             raise BadRequest(
-                f"the model's context is {longest} tokens; give --context below it and --prompt up to it",
+                f"{named('prompt', prompt)} and {named('context', context)} need {max(prompt, context + 1)} "
+                f"tokens, and the model's context is {longest}; give {named('context')} below it and "
+                f"{named('prompt')} up to it",
                 code="context_too_long",
             )
         work = [_Work(f"decode {n}", n, 1, context) for n in rows]
@@ -178,9 +180,17 @@ def _check(rows: Sequence[int], prompt: int, context: int, rounds: int) -> None:
     for name, value in given:
         least, most = RANGES[name]
         if type(value) is not int or not least <= value <= most:
-            raise BadRequest(f"{named(name)} must be in [{least}, {most}], got {value!r}", code=f"bad_{name}")
+            raise BadRequest(
+                f"{named(name)} must be a whole number in [{least}, {most}], got {brief(value)}; leave it "
+                "out for the default",
+                code=f"bad_{name}",
+            )
     if not rows and not prompt:
-        raise BadRequest("there is nothing to measure; give --rows or --prompt", code="bad_rows")
+        raise BadRequest(
+            f"{named('rows')} is empty and {named('prompt', prompt)} reads none, so there is nothing to "
+            "measure; give one of them",
+            code="bad_rows",
+        )
 
 
 def _load_average() -> float | None:

@@ -18,12 +18,18 @@ from typing import Any, Final
 _NAME, _ASIDE = "\x1f", "\x1e"
 _NAMED: Final = re.compile(f"{_NAME}(\\w+)(?:=([^{_NAME}]*))?{_NAME}")
 _SAID_ASIDE: Final = re.compile(f"{_ASIDE}([^{_ASIDE}]*){_ASIDE}")
+_VALUES: Final = re.compile(r"\b(?:None|True|False)\b")
 _NO_VALUE: Final = object()
 
 
 def named(name: str, value: Any = _NO_VALUE) -> str:
     """The name of a setting as a message holds it, with its value or without."""
     return f"{_NAME}{name}{_NAME}" if value is _NO_VALUE else f"{_NAME}{name}={brief(value)}{_NAME}"
+
+
+def as_written(text: str) -> str:
+    """Text of a message whose None, True and False are written as who reads it writes them."""
+    return _VALUES.sub(lambda found: named(found.group()), text)
 
 
 def in_python(text: str) -> str:

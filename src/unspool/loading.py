@@ -101,7 +101,8 @@ def check_settings(
             )
     if type(page_size) is not int or page_size < 1 or page_size & (page_size - 1):
         raise BadRequest(
-            f"{named('page_size')} must be a power of two, got {page_size!r}", code="bad_page_size"
+            f"{named('page_size')} must be a power of two, got {page_size!r}; {DEFAULT_PAGE_SIZE} is usual",
+            code="bad_page_size",
         )
     if runner not in RUNNERS:
         raise BadRequest(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from unspool.automaton import PatternError, compile_pattern
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, as_written, brief
 from unspool.light_dataclass import dataclass
 
 Bias = tuple[int | str, float | bool]  # a token id or a text, and what is added to it; False bans it
@@ -63,7 +63,10 @@ class Range:
         return int(given) if self.integer else float(given)
 
     def _refusal(self, name: str, value: object) -> BadRequest:
-        return BadRequest(f"{name} must be {self}, got {brief(value)}; {self.way_out}", code=f"bad_{name}")
+        return BadRequest(
+            f"{name} must be {as_written(str(self))}, got {brief(value)}; {as_written(self.way_out)}",
+            code=f"bad_{name}",
+        )
 
 
 def _is_finite(value: Any) -> bool:
@@ -93,7 +96,9 @@ def _items(value: Any, not_lists: tuple[type, ...]) -> list[Any] | None:
 
 def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise BadRequest(f"{name} must be True or False, got {brief(value)}", code=f"bad_{name}")
+        raise BadRequest(
+            f"{name} must be {as_written('True or False')}, got {brief(value)}", code=f"bad_{name}"
+        )
     return value
 
 
@@ -189,7 +194,7 @@ def prompt(name: str, value: object) -> str | tuple[int, ...] | None:
     else:
         given = token_ids(name, value, "or give it as text")
     if not given:
-        raise BadRequest(f"{name} is empty; None leaves it out", code=f"bad_{name}")
+        raise BadRequest(f"{name} is empty; {as_written('None')} leaves it out", code=f"bad_{name}")
     return given
 
 
@@ -235,7 +240,7 @@ def _bias_value(name: str, key: int | str, bias: Any) -> float | bool:
             return float(given)
     raise BadRequest(
         f"{name} of {brief(key)} must be a number in [-{BIAS_LIMIT:g}, {BIAS_LIMIT:g}], got {brief(bias)}; "
-        "False bans the token",
+        f"{as_written('False')} bans the token",
         code=f"bad_{name}",
     )
 

@@ -19,9 +19,15 @@ _WRITTEN: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+|%)", re.
 
 def read_bytes(name: str, value: Any) -> int:
     """Bytes: a whole number, or text with a unit. BadRequest for anything else, a part of something too."""
-    size = read_size(name, value)
+    try:
+        size = read_size(name, value)
+    except BadRequest:
+        size = 0.0
     if isinstance(size, float):
-        raise BadRequest(f"{name} must be a size, as in 8GiB, got {brief(value)}", code=_code(name))
+        raise BadRequest(
+            f"{name} must be bytes with a unit ({', '.join(_UNITS)}), as in 4.5GiB, got {brief(value)}",
+            code=_code(name),
+        )
     return size
 
 

@@ -54,7 +54,8 @@ def kv_memory(
     _check_counts(context_length=context_length, n_sequences=n_sequences, page_size=page_size)
     if page_size & (page_size - 1):
         raise BadRequest(
-            f"{named('page_size')} must be a power of two, got {page_size}", code="bad_page_size"
+            f"{named('page_size')} must be a power of two, got {page_size}; {DEFAULT_PAGE_SIZE} is usual",
+            code="bad_page_size",
         )
     if kv_format not in FORMATS:
         raise BadRequest(
@@ -159,6 +160,7 @@ def _check_counts(**counts: Any) -> None:
             continue
         if type(value) is not int or not 1 <= value <= 1 << 40:
             raise BadRequest(
-                f"{named(name)} must be a whole number in [1, 2**40], got {brief(value)}",
+                f"{named(name)} must be a whole number in [1, 2**40], got {brief(value)}; leave it out "
+                "for the default",
                 code=f"bad_{name}",
             )

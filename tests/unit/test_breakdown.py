@@ -63,11 +63,11 @@ def test_weights_are_read_once_a_pass_and_keys_and_values_once_a_sequence(path):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"rows": (0,)}, "rows must be in"),
+        ({"rows": (0,)}, "rows must be a whole number in"),
         ({"rows": (), "prompt": 0}, "nothing to measure"),
-        ({"prompt": 1000}, "the model's context is 128 tokens"),
-        ({"context": 128}, "the model's context is 128 tokens"),
-        ({"rounds": 0}, "rounds must be in"),
+        ({"prompt": 1000}, "tokens, and the model's context is 128; give"),
+        ({"context": 128}, "tokens, and the model's context is 128; give"),
+        ({"rounds": 0}, "rounds must be a whole number in"),
         ({"threads": 0}, "threads must be"),
     ],
 )

@@ -53,7 +53,9 @@ def test_a_float_that_is_no_number_is_refused():
 
 def test_bytes_alone_take_no_part():
     assert read_bytes("--memory", "8GiB") == 8 << 30
-    with pytest.raises(BadRequest, match="--memory must be a size, as in 8GiB, got '50%'") as refused:
+    with pytest.raises(
+        BadRequest, match=r"--memory must be bytes with a unit .*, as in 4\.5GiB, got '50%'"
+    ) as refused:
         read_bytes("--memory", "50%")
     assert refused.value.code == "bad_memory"
 

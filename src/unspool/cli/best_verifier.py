@@ -6,7 +6,8 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli.text import checked
@@ -49,7 +50,8 @@ class VerifierOptions:
 
         if self.name.partition(":")[2]:
             settings = self._settings()
-            return make("function", function=_imported(self.name), **settings)
+            with self._naming():
+                return make("function", function=_imported(self.name), **settings)
         maker = find(self.name)  # that there is one comes before what it is given
         settings = self._settings()
         if self.name in _CONTINUE:
@@ -57,7 +59,36 @@ class VerifierOptions:
         if self.name == "majority":
             _set_answers(settings)
         self._require(maker, settings)
-        return make(self.name, **settings)
+        with self._naming():
+            return make(self.name, **settings)
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """What is said of a setting that --with gave names the option too, and ends with a way out."""
+        try:
+            yield
+        except BadRequest as error:
+            name, problem = str(error).partition(" ")[0], str(error)
+            if error.code != "bad_verifier" or name not in self._with():
+                raise
+            way_out = "" if "; " in problem else "; leave it out for the usual one"
+            raise BadRequest(f"--with {problem}{way_out}", code=error.code) from None
+
+    def _with(self) -> dict[str, Any]:
+        """What --with says. Raises BadRequest."""
+        settings: dict[str, Any] = {}
+        for text in self.assignments:
+            name, sign, value = checked(text, "--with").partition("=")
+            name = name.strip().replace("-", "_")
+            if not sign or not name:
+                raise BadRequest(
+                    f"--with takes NAME=VALUE, got {text!r}; `unspool best --verifier list` has the names",
+                    code="bad_verifier",
+                )
+            if name in settings:
+                raise BadRequest(f"--with gives {name} twice; keep one of them", code="bad_verifier")
+            settings[name] = _value(value)
+        return settings
 
     def _require(self, maker: Callable[..., Verifier], settings: Mapping[str, Any]) -> None:
         """Raise BadRequest for an option without which there is nothing to judge by."""
@@ -104,15 +135,14 @@ class VerifierOptions:
                     code="bad_verifier",
                 )
             settings[wanted[self.name]] = value
-        for text in self.assignments:
-            name, sign, value = checked(text, "--with").partition("=")
-            name = name.strip().replace("-", "_")
-            if not sign or not name:
-                raise BadRequest(f"--with takes NAME=VALUE, got {text!r}", code="bad_verifier")
-            if name in settings:
-                raise BadRequest(f"{name} of the verifier is given twice; keep one", code="bad_verifier")
-            settings[name] = _value(value)
-        return settings
+        given = self._with()
+        if both := [name for name in given if name in settings]:
+            option = next(o for o, wanted in SETTINGS.items() if wanted.get(self.name) == both[0])
+            raise BadRequest(
+                f"{option} and --with {both[0]}={brief(given[both[0]])} were both given; keep one",
+                code="bad_verifier",
+            )
+        return settings | given
 
     def _given(self) -> dict[str, Any]:
         """Options that were typed, read."""
@@ -157,7 +187,7 @@ def _sources(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _imported(name: str) -> Any:
-    """MODULE:FUNCTION, looked for in the current folder too."""
+    """MODULE:FUNCTION, looked for in the current folder too. Raises BadRequest, whatever the module does."""
     import importlib
 
     module, _, attribute = name.partition(":")
@@ -166,10 +196,20 @@ def _imported(name: str) -> Any:
         value: Any = importlib.import_module(module)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadRequest(f"--verifier {name}: {brief(str(error))}", code="unknown_verifier") from error
+    except Exception as error:
+        raise BadRequest(
+            f"--verifier {name}: {type(error).__name__}: {brief(str(error))}; MODULE:FUNCTION is looked for "
+            "in the current folder and among what is installed",
+            code="unknown_verifier",
+        ) from error
     finally:
         sys.path.remove(os.getcwd())
+    if not callable(value):
+        raise BadRequest(
+            f"--verifier {name} must be a function of the prompt and the answer's text, got {brief(value)}; "
+            "name one of the module",
+            code="bad_verifier",
+        )
     return value
 
 

@@ -28,7 +28,7 @@ from unspool.cli.eval_options import (
 from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import Quiet
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, brief
 from unspool.param_conflicts import COMPANIONS
 
 if TYPE_CHECKING:
@@ -112,14 +112,19 @@ def humaneval(
             f"pass@{ks[-1]} needs -n of at least {ks[-1]}, got {n_samples}", code="bad_pass_at_k"
         )
     if form is not None and form not in FORMS:
-        raise BadRequest(f"--form must be {', '.join(FORMS)}, got {form!r}", code="bad_form")
+        raise BadRequest(
+            f"--form must be one of {', '.join(FORMS)}, got {brief(form)}; leave it out for fill, or raw "
+            "where the model has no chat template",
+            code="bad_form",
+        )
     decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
     looks = one_best(search, decoding, n_samples)
     check_out(out)
     wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
     found = read_problems(None if data is None else Path(data))
     run_in_sandbox("", "assert True")  # raises where there is none, before there are answers to judge
-    problems = found.problems[: amounts.count("--limit", limit)]
+    n_problems = amounts.whole("--limit", limit, 1, len(found.problems)) if limit is not None else None
+    problems = found.problems[:n_problems]
     llm = model.load(quiet=quiet, limits=_limits(n_side))
     try:
         asked = form_for(llm, form)

@@ -10,7 +10,7 @@ import typer
 from unspool.cli.amounts import count
 from unspool.cli.table import print_table
 from unspool.cli.text import number_or_text
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, brief
 from unspool.models.catalogue import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -98,7 +98,11 @@ def show_kv(
     if shape is not None and model is not None:
         raise BadRequest(f"--model {model} has a shape of its own; leave --layers and the like out")
     if kv not in ("f16", "int8", "int4"):
-        raise BadRequest(f"--kv must be f16, int8 or int4, got {kv!r}", code="bad_kv")
+        raise BadRequest(
+            f"--kv must be one of f16, int8, int4, got {brief(kv)}; leave it out for f16, which this engine "
+            "stores",
+            code="bad_kv",
+        )
     memory_bytes = None if memory is None else _bytes("--memory", memory)
     found = kv_memory(
         (model or DEFAULT_MODEL) if shape is None else None,
@@ -127,7 +131,8 @@ def _bytes(name: str, text: str) -> int:
     value = number_or_text(text)
     if isinstance(value, (int, float)) and 0 < value < _LEAST_BARE_BYTES:
         raise BadRequest(
-            f"{name} {text} needs a unit, as in {text}GiB; without one it is bytes",
+            f"{name} {text} is bytes without a unit, and must then be at least {_LEAST_BARE_BYTES}; add one, "
+            f"as in {text}GiB",
             code=f"bad_{name.strip('-')}",
         )
     return read_bytes(name, value)

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 OPTIONS: Final[Mapping[str, str]] = {
+    # Values
+    "None": "none",
+    "True": "true",
+    "False": "false",
     # Of a model and the machine
     "model": "--model",
     "amateur": "--amateur",
@@ -27,6 +31,7 @@ OPTIONS: Final[Mapping[str, str]] = {
     "StochasticBeam": "stochastic-beam",
     # Of a verifier
     "expected": "--expect",
+    "pattern": "--answer-regex",
     "sources": "--source",
     "url": "--url",
     "allow_weak": "--with allow_weak=true",

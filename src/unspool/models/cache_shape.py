@@ -81,10 +81,16 @@ class CacheShape:
 def _check_layers(n_layers: int) -> None:
     if type(n_layers) is not int or not 1 <= n_layers <= MAX_LAYERS:
         raise BadRequest(
-            f"{named('n_layers')} must be in [1, {MAX_LAYERS}], got {brief(n_layers)}", code="bad_shape"
+            f"{named('n_layers')} must be a whole number in [1, {MAX_LAYERS}], got {brief(n_layers)}; "
+            "the model's own configuration says it",
+            code="bad_shape",
         )
 
 
 def _check_size(name: str, size: int) -> None:
     if type(size) is not int or not 1 <= size <= MAX_SIZE:
-        raise BadRequest(f"{named(name)} must be in [1, {MAX_SIZE}], got {brief(size)}", code="bad_shape")
+        raise BadRequest(
+            f"{named(name)} must be a whole number in [1, {MAX_SIZE}], got {brief(size)}; the model's own "
+            "configuration says it",
+            code="bad_shape",
+        )

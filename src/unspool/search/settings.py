@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from typing import Any, Final, Literal, TypeAlias
 
-from unspool.errors import BadRequest, ParameterConflict, brief
+from unspool.errors import BadRequest, ParameterConflict, as_written, brief
 from unspool.param_conflicts import STAGES, TEMPERATURES, TRUNCATION, is_on
 from unspool.params import DecodingParams
 
@@ -34,7 +34,7 @@ def check_number(name: str, value: Any, low: float, high: float, way_out: str) -
 def check_early_stopping(value: Any) -> None:
     if not isinstance(value, bool) and value not in ("never", "exact"):
         raise BadRequest(
-            f"early_stopping must be True, False, 'never' or 'exact', got {brief(value)}; "
+            f"early_stopping must be {as_written('True, False')}, 'never' or 'exact', got {brief(value)}; "
             "'exact' never loses an answer",
             code="bad_early_stopping",
         )

@@ -50,12 +50,15 @@ def test_json_has_the_same(unspool, path):
     [
         (("--rows", "one"), "--rows must be a whole number in [1, 1024], got 'one'"),
         (("--rows", "1,,2"), "--rows must be a whole number in [1, 1024], got ''"),
-        (("--rows", "0"), "--rows must be a whole number in [1, 1024], got '0'"),
-        (("--prompt", "-1"), "--prompt must be a whole number in [0, 1048576], got '-1'"),
-        (("--rounds", "-1"), "--rounds must be a whole number in [1, 100000], got '-1'"),
+        (("--rows", "0"), "--rows must be a whole number in [1, 1024], got 0; leave it out for the default"),
+        (("--prompt", "-1"), "--prompt must be a whole number in [0, 1048576], got -1; leave"),
+        (("--rounds", "-1"), "--rounds must be a whole number in [1, 100000], got -1; leave"),
         (("--threads", "257"), "--threads must be a whole number in [1, 256], got 257; leave it out"),
         (("--rows", "", "--prompt", "0"), "nothing to measure"),
-        (("--context", "4096"), "the model's context is 128 tokens"),
+        (
+            ("--context", "4096"),
+            "--prompt 256 and --context 4096 need 4097 tokens, and the model's context is 128; give",
+        ),
     ],
 )
 def test_mistakes_are_one_line(unspool, path, flags, said):

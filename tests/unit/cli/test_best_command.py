@@ -291,11 +291,54 @@ REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
         (("--verifier", "regex", "--answer-regex", "x", "--budget", "no"), "--budget must be"),
         (("--verifier", "regex", "--answer-regex", "x", "--temperature", "0"), "equal answers"),
         (("--verifier", "regex", "--answer-regex", "x", "--tests", __file__), "--tests is for python-tests"),
-        (("--verifier", "regex", "--with", "x"), "NAME=VALUE"),
-        (("--verifier", "regex", "--answer-regex", "x", "--with", "pattern=y"), "given twice"),
+        (
+            ("--verifier", "regex", "--with", "x"),
+            "--with takes NAME=VALUE, got 'x'; `unspool best --verifier list`",
+        ),
+        (
+            ("--verifier", "regex", "--with", "pattern=x", "--with", "pattern=y"),
+            "--with gives pattern twice; keep",
+        ),
+        (
+            ("--verifier", "regex", "--answer-regex", "("),
+            "--answer-regex must be a regular expression, got '(': missing ), unterminated subpattern at "
+            "position 0; a backslash before a sign makes it text",
+        ),
+        (
+            ("--verifier", "majority", "--answer-regex", "("),
+            "--answer-regex must be a regular expression, got '('",
+        ),
+        (
+            ("--verifier", "regex", "--with", "pattern=("),
+            "--with pattern must be a regular expression, got '('",
+        ),
+        (
+            ("--verifier", "regex", "--answer-regex", "x", "--with", "whole=5"),
+            "whole of verifier regex must be true or false, got 5",
+        ),
+        (
+            ("--verifier", "regex", "--answer-regex", "x", "--with", "hole=true"),
+            "verifier regex has no setting 'hole'; it takes: pattern, whole, ignore_case",
+        ),
+        (
+            ("--verifier", "regex", "--answer-regex", "x", "--with", "pattern=y"),
+            "--answer-regex and --with pattern='y' were both given",
+        ),
         (("--verifier", "python-tests", "--tests", "/no/such"), "/no/such"),
         (("--verifier", "json-schema", "--schema", __file__), "no JSON"),
-        (("--verifier", "no_module:f"), "no_module"),
+        (
+            ("--verifier", "no_module:f"),
+            "--verifier no_module:f: ModuleNotFoundError: \"No module named 'no_module'\"; MODULE:FUNCTION "
+            "is looked for in the current folder and among what is installed",
+        ),
+        (
+            ("--verifier", "json:no"),
+            "--verifier json:no: AttributeError: \"module 'json' has no attribute 'no'\"; MOD",
+        ),
+        (
+            ("--verifier", "string:digits"),
+            "must be a function of the prompt and the answer's text, got '0123456789'",
+        ),
         (
             ("--verifier", "sum-logprob", "--profile", "factual"),
             "temperature 0 makes 16 equal answers; temperature is of profile factual: take another",
@@ -309,13 +352,20 @@ REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
         (("--verifier", "regex", "--answer-regex", "x", "--set", "logprobs=1"), "set by this command"),
         (("--verifier", "person", "--with", "reads=zz"), "reads must be a file to read from, which only a"),
         (("--verifier", "person", "--with", "shows=1"), "shows must be a file to write to"),
-        ((*JUDGE, "--with", "n_retries=-1"), "n_retries must be a whole number in [0, 100], got -1"),
+        (
+            (*JUDGE, "--with", "n_retries=-1"),
+            "--with n_retries must be a whole number in [0, 100], got -1; leave",
+        ),
         ((*JUDGE, "--with", "max_tokens=0"), "max_tokens must be a whole number in [1, 1048576], got 0"),
         ((*JUDGE, "--with", "accept_at=NaN"), "accept_at must be a number, or none"),
         ((*JUDGE, "--with", "prompt=5"), "must be an object with settings of its own, got 5"),
         ((*JUDGE, "--with", 'prompt={"system": 1}'), "prompt of verifier llm-judge:"),
         ((*REWARD, "--with", "headers=zz"), "headers must be names with texts"),
         ((*REWARD, "--with", 'headers={"a": 1}'), "headers must be names with texts"),
+        (
+            (*REWARD, "--with", "timeout_s=0"),
+            "--with timeout_s must be a number above 0, got 0; it is in seconds",
+        ),
         ((*REWARD, "--with", "score_field="), "score_field must be a text that is not empty"),
         ((*REWARD, "--with", "n_retries=101"), "n_retries must be a whole number in [0, 100], got 101"),
         (("--verifier", "citations", "--source", __file__, "--with", "min_words=-1"), "min_words must be"),
@@ -411,3 +461,12 @@ def test_the_answers_of_a_search_are_judged(unspool, llm):
     )
     assert refused.exit_code == 2
     assert "--budget 9 has no meaning with beam" in refused.err
+
+
+def test_a_module_that_fails_as_it_is_imported_is_one_line(unspool, llm, tmp_path, monkeypatch):
+    (tmp_path / "broken.py").write_text("def judge(:\n")
+    monkeypatch.chdir(tmp_path)
+    ran = unspool("best", "Hi", "--verifier", "broken:judge")
+    assert (ran.exit_code, llm.heard) == (2, None)
+    assert ran.err.startswith("error: --verifier broken:judge: SyntaxError: ")
+    assert ran.err.count("\n") == 1

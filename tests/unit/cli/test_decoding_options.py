@@ -201,7 +201,7 @@ def test_a_report_that_nothing_would_print_is_refused(unspool, fake_llm, name: s
         (("--stop-regex", ""), "each stop_regex must be"),
         (("--set", "tempreture=1"), "did you mean 'temperature'?"),
         (("--set", "top_k"), "NAME=VALUE"),
-        (("--set", "ignore_eos=perhaps"), "ignore_eos must be True or False, got 'perhaps'"),
+        (("--set", "ignore_eos=perhaps"), "ignore_eos must be true or false, got 'perhaps'"),
         (("--set", "top_k=1", "--top-k", "2"), "--top-k and --set top_k were both given"),
         (("--profile", "chatt"), "did you mean 'chat'?"),
         (("--profile", ""), "a profile is a name or a path, got ''"),

@@ -80,18 +80,29 @@ def test_what_does_not_fit_is_none(unspool) -> None:
     [
         (("--batch", "0"), "--batch must be a whole number, at least 1, got 0"),
         (("--context", "x"), "--context must be a whole number, at least 1, got 'x'"),
-        (("--kv", "fp8"), "--kv must be f16, int8 or int4, got 'fp8'"),
-        (("--memory", "50%"), "--memory must be a size, as in 8GiB, got '50%'"),
-        (("--memory", "8"), "--memory 8 needs a unit, as in 8GiB; without one it is bytes"),
-        (("--memory", "1048575"), "--memory 1048575 needs a unit"),
+        (("--kv", "fp8"), "--kv must be one of f16, int8, int4, got 'fp8'; leave it out for f16"),
+        (("--memory", "50%"), "GiB, TiB), as in 4.5GiB, got '50%'"),
+        (
+            ("--memory", "8"),
+            "--memory 8 is bytes without a unit, and must then be at least 1048576; add one, as in 8GiB",
+        ),
+        (("--memory", "1048575"), "--memory 1048575 is bytes without a unit"),
         (("--layers", "2", "--kv-heads", "1", "--head-dim", "8", "--weights", "4.5"), "as in 4.5GiB"),
         (("--memory", "big"), "--memory must be bytes with a unit"),
-        (("--page-size", "24"), "--page-size must be a power of two, got 24"),
+        (("--page-size", "24"), "--page-size must be a power of two, got 24; 32 is usual"),
+        (
+            ("--page-size", "0"),
+            "--page-size must be a whole number, at least 1, got 0; leave it out for the default",
+        ),
+        (
+            ("--weights", "q8"),
+            "--weights must be bytes with a unit (B, kB, MB, GB, TB, KiB, MiB, GiB, TiB), as in",
+        ),
         (("--layers", "32"), "a shape needs --layers, --kv-heads, --head-dim; --kv-heads is missing"),
         (("--latent", "512", "--layers", "2"), "a shape needs --layers, --latent, --rope-dim; --rope-dim is"),
         (
             ("--layers", "9999", "--kv-heads", "1", "--head-dim", "8"),
-            "--layers must be in [1, 1024], got 9999",
+            "--layers must be a whole number in [1, 1024], got 9999; the model's own configuration says it",
         ),
         (
             ("--layers", "2", "--kv-heads", "1", "--head-dim", "8", "--window-layers", "1"),

@@ -270,7 +270,7 @@ def test_an_answer_without_a_token_has_no_time_to_its_first(unspool, fake_llm) -
         (
             ("run", "Hi", "--max-tokens", "-5"),
             None,
-            "max_tokens must be a whole number at least 1 or None, got -5",
+            "max_tokens must be a whole number at least 1 or none, got -5; none writes",
         ),
         (("run", "Hi", "--max-tokens", "0"), None, "max_tokens must be"),
         (("run", "Hi", "--max-tokens", "many"), None, "got 'many'"),
@@ -282,7 +282,7 @@ def test_an_answer_without_a_token_has_no_time_to_its_first(unspool, fake_llm) -
             "temperature must be a number in [0, 100], got 'hot'; 0 is",
         ),
         (("run", "Hi", "--top-k", "1.5"), None, "top_k must be a whole number at least 0, got 1.5"),
-        (("run", "Hi", "--seed", "x"), None, "or None, got 'x'; None draws a fresh seed"),
+        (("run", "Hi", "--seed", "x"), None, "or none, got 'x'; none draws a fresh seed"),
         (("run", "Hi", "--min-p", "none"), None, "min_p must be a number in [0, 1], got None"),
         (("run", "Hi", "--threads", "two"), None, "--threads must be a whole number in [1, 256], got 'two'"),
         (("run", "Hi", "--threads", "0"), None, "--threads must be a whole number in [1, 256], got 0"),

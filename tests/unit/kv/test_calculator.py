@@ -136,16 +136,16 @@ def test_a_shape_says_what_it_is():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: CacheShape.of_heads(0, 1, 64), r"n_layers must be in \[1, 1024\], got 0"),
-        (lambda: CacheShape.of_heads(1 << 30, 1, 64), "n_layers must be in"),
+        (lambda: CacheShape.of_heads(0, 1, 64), r"n_layers must be a whole number in \[1, 1024\], got 0"),
+        (lambda: CacheShape.of_heads(1 << 30, 1, 64), "n_layers must be a whole number in"),
         (
             lambda: CacheShape.of_heads(2, [1], 64),
             "n_kv_heads must have one entry for each of 2 layers",
         ),
         (lambda: CacheShape.of_heads(2, 1, 64, windows=[8]), "windows must have one entry for each of 2"),
-        (lambda: CacheShape.of_heads(2, 1, 0), r"head_dim must be in .* got 0"),
-        (lambda: CacheShape.of_heads(2, 1, 64, windows=[0, None]), "must be in .* got 0"),
-        (lambda: CacheShape.of_latent(2, 512, -1), "must be in .* got -1"),
+        (lambda: CacheShape.of_heads(2, 1, 0), r"head_dim must be a whole number in .* got 0"),
+        (lambda: CacheShape.of_heads(2, 1, 64, windows=[0, None]), "must be a whole number in .* got 0"),
+        (lambda: CacheShape.of_latent(2, 512, -1), "must be a whole number in .* got -1"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused(make, words):

@@ -14,6 +14,7 @@ from unspool.errors import BadRequest, VerifierError, brief, named
 
 MAX_REPLY_BYTES: Final = 1 << 20
 MAX_RETRIES: Final = 100
+_SCORE_IS: Final = "score_field says where the score is"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -42,7 +43,8 @@ def check_timeout(timeout_s: float) -> None:
     is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
     if not is_number or not 0 < timeout_s < math.inf:
         raise BadRequest(
-            f"timeout_s must be a number above 0, got {brief(timeout_s)}; in seconds", code="bad_verifier"
+            f"timeout_s must be a number above 0, got {brief(timeout_s)}; it is in seconds, 30 is usual",
+            code="bad_verifier",
         )
 
 
@@ -68,29 +70,39 @@ def post_json(url: str, body: Any, headers: Mapping[str, str], timeout_s: float,
                     raise VerifierError(_refusal(url, error)) from None
         except TimeoutError as error:
             if n_left == 0:
-                raise VerifierError(f"{url} did not answer within {timeout_s:g} s") from error
+                raise _too_late(url, timeout_s) from error
         except (OSError, ValueError, EOFError) as error:
             if n_left == 0:
                 reason = getattr(error, "reason", error)
                 if isinstance(reason, TimeoutError):
-                    raise VerifierError(f"{url} did not answer within {timeout_s:g} s") from error
-                raise VerifierError(f"{url} cannot be reached: {brief(str(reason))}") from error
+                    raise _too_late(url, timeout_s) from error
+                raise VerifierError(
+                    f"{url} cannot be reached: {brief(str(reason))}; start what answers there, or give "
+                    f"another {named('url')}"
+                ) from error
         except Exception as error:  # http.client has errors that are no OSError
             if n_left == 0:
-                raise VerifierError(f"{url} answered badly: {brief(str(error))}") from error
+                raise VerifierError(
+                    f"{url} answered badly: {brief(str(error))}; it must speak HTTP, or give another "
+                    f"{named('url')}"
+                ) from error
     raise AssertionError("the last try returns or raises")
+
+
+def _too_late(url: str, timeout_s: float) -> VerifierError:
+    return VerifierError(f"{url} did not answer within {timeout_s:g} s; raise timeout_s, or see what it does")
 
 
 def number_at(reply: Any, path: str, url: str) -> float:
     """A finite number of a reply, where names and indices are joined by dots. Raises VerifierError."""
-    value = value_at(reply, path, url)
+    value = value_at(reply, path, url, _SCORE_IS)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise VerifierError(f"{url}: {path} must be a number, got {brief(value)}")
+        raise VerifierError(f"{url}: {path} must be a number, got {brief(value)}; {_SCORE_IS}")
     return float(value)
 
 
-def value_at(reply: Any, path: str, url: str) -> Any:
-    """A value of a reply. Raises VerifierError."""
+def value_at(reply: Any, path: str, url: str, way_out: str) -> Any:
+    """A value of a reply. Raises VerifierError, which ends with the way out."""
     value = reply
     for name in path.split("."):
         if isinstance(value, Mapping) and name in value:
@@ -98,7 +110,7 @@ def value_at(reply: Any, path: str, url: str) -> Any:
         elif isinstance(value, list) and name.isascii() and name.isdigit() and int(name) < len(value):
             value = value[int(name)]
         else:
-            raise VerifierError(f"{url}: the reply has no {path}: {brief(reply)}")
+            raise VerifierError(f"{url}: the reply has no {path}: {brief(reply)}; {way_out}")
     return value
 
 
@@ -108,7 +120,10 @@ def _parsed(url: str, data: bytes) -> Any:
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
-        raise VerifierError(f"{url}: the reply is no JSON: {brief(data[:80])}") from None
+        raise VerifierError(
+            f"{url}: the reply is no JSON: {brief(data[:80])}; give the {named('url')} of what answers "
+            "in JSON"
+        ) from None
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> str:
@@ -119,4 +134,6 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
         said = error.read(200).decode("utf-8", "replace")
     except OSError:
         said = ""
-    return f"{url} answered {error.code} {error.reason}" + (f": {brief(said)}" if said.strip() else "")
+    told = f": {brief(said)}" if said.strip() else ""
+    answered = f"{url} answered {error.code} {error.reason}{told}"
+    return f"{answered}; see that it is up and that {named('url')} is right"

@@ -50,6 +50,7 @@ class JudgePrompt:
             )
 
 
+_API: Final = "an endpoint of chat completions is asked, and replies so"
 DEFAULT_PROMPT: Final = JudgePrompt(
     system=(
         "You grade answers. Judge whether the answer does what the task asks: is it right, complete and to "
@@ -114,7 +115,7 @@ class LlmJudge(Alone):
         key = self.api_key or (os.environ.get(self.api_key_env, "") if self.api_key_env else "")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         reply = post_json(url, body, headers, self.timeout_s, self.n_retries)
-        said = value_at(reply, "choices.0.message.content", url)
+        said = value_at(reply, "choices.0.message.content", url, _API)
         if not isinstance(said, str):
             raise VerifierError(f"{url}: the judge's message must be text, got {brief(said)}")
         score = self._score(said, url)

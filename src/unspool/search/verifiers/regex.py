@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import field
 
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
 from unspool.types import Completion
@@ -29,7 +29,9 @@ class Regex(Alone):
             compiled = re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise BadRequest(
-                f"{brief(self.pattern)} is no regular expression: {error}", code="bad_verifier"
+                f"{named('pattern')} must be a regular expression, got {brief(self.pattern)}: {error}; a "
+                "backslash before a sign makes it text",
+                code="bad_verifier",
             ) from None
         object.__setattr__(self, "_compiled", compiled)
 

@@ -83,13 +83,24 @@ def find(name: str) -> Callable[..., Verifier]:
 def make(name: str, /, **settings: Any) -> Verifier:
     """A verifier by name with its settings. Raises BadRequest for settings that it does not have."""
     maker = find(name)
+    known = inspect.signature(maker)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.parameters.values())
+    if not takes_any and (strange := [each for each in settings if each not in known.parameters]):
+        raise BadRequest(
+            f"verifier {name} has no setting {brief(strange[0])}; it takes: {_taken(known)}",
+            code="bad_verifier",
+        )
     try:
-        known = inspect.signature(maker)
         known.bind(**settings)
     except TypeError as error:
-        takes = ", ".join(p for p in known.parameters if not p.startswith("_")) or "nothing"
-        raise BadRequest(f"verifier {name}: {error}; it takes: {takes}", code="bad_verifier") from None
+        raise BadRequest(
+            f"verifier {name}: {error}; it takes: {_taken(known)}", code="bad_verifier"
+        ) from None
     return maker(**{each: _read(name, maker, each, value) for each, value in settings.items()})
+
+
+def _taken(known: inspect.Signature) -> str:
+    return ", ".join(name for name in known.parameters if not name.startswith("_")) or "nothing"
 
 
 def _read(name: str, maker: Any, setting: str, value: Any) -> Any:

@@ -83,12 +83,15 @@ def test_a_reward_is_posted_for_and_read(endpoint):
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        ((200, {"scores": 1}), "has no score"),
+        ((200, {"scores": 1}), "has no score: .*; score_field says where"),
         ((200, {"score": "good"}), "must be a number"),
-        ((200, b'{"score": NaN}'), "must be a number"),
+        ((200, b'{"score": NaN}'), "must be a number, got nan; score_field says"),
         ((200, b"<html>"), "no JSON"),
         ((200, b'"' + b"x" * (1 << 20) + b'"'), "more than"),
-        ((400, {"error": "too long"}), "400 Bad Request: .*too long"),
+        (
+            (400, {"error": "too long"}),
+            "400 Bad Request: .*too long.*; see that it is up and that url is right",
+        ),
         ((302, b"", {"Location": "http://elsewhere/"}), "redirects to 'http://elsewhere/'"),
     ],
 )
@@ -113,7 +116,9 @@ def test_a_server_that_hangs_or_is_not_there_is_named(endpoint):
     endpoint.says((0, b""))
     with pytest.raises(VerifierError, match=r"did not answer within 0\.05 s"):
         HttpReward(endpoint.url, timeout_s=0.05, n_retries=0)("p", answer("a"))
-    with pytest.raises(VerifierError, match="cannot be reached"):
+    with pytest.raises(
+        VerifierError, match=r"cannot be reached: .*; start what answers there, or give another url"
+    ):
         HttpReward("http://127.0.0.1:9", n_retries=0)("p", answer("a"))
 
 

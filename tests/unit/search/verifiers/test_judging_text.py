@@ -78,7 +78,7 @@ def test_a_pattern_may_have_to_match_all_and_in_any_case():
     assert judge(Regex("yes", whole=True), " yes\n").accepted is True
     assert judge(Regex("yes", whole=True), "yes!").accepted is False
     assert judge(Regex("yes", ignore_case=True), "YES").accepted is True
-    with pytest.raises(BadRequest, match="no regular expression"):
+    with pytest.raises(BadRequest, match="must be a regular expression"):
         Regex("(")
 
 
