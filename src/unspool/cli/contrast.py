@@ -38,7 +38,7 @@ def contrasted(decoding: Decoding, amateur: str | None) -> Decoding:
         decoding = decoding.setting(contrast_beta=USUAL_BETA)
     beta = decoding.params.contrast_beta
     if amateur is None and beta > 0:
-        raise no_amateur(f"contrast_beta={beta:g}")
+        raise no_amateur(decoding.said("contrast_beta"))
     if amateur is not None and beta == 0:
         raise BadRequest(
             f"the amateur {brief(amateur)} has no part in it while beta is 0; give beta=0.5, or leave "

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from unspool.errors import BadRequest, ParameterConflict
+from unspool.errors import BadRequest, ParameterConflict, brief
 from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -109,6 +109,13 @@ class Decoding:
                     ("seed",),
                 )
         return decoding
+
+    def said(self, name: str) -> str:
+        """A parameter with its value, and with the profile that it is of where nobody typed it."""
+        held = getattr(self.params, name)
+        value = f"{name}={held:g}" if isinstance(held, float) else f"{name}={brief(held)}"
+        is_its = name in self.profile.settings and name not in self.typed
+        return f"{value} of profile {self.profile_label}" if is_its else value
 
     @contextmanager
     def naming_profile(self, way_out: str) -> Iterator[None]:

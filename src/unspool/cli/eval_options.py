@@ -111,7 +111,7 @@ def wanted_of(
         )
     if params.deadline_s is not None:
         raise BadRequest(
-            f"deadline_s={params.deadline_s:g} makes answers depend on how fast this machine is; give "
+            f"{decoding.said('deadline_s')} makes answers depend on how fast this machine is; give "
             "max_tokens",
             code="bad_deadline_s",
         )

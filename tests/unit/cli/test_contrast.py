@@ -39,6 +39,7 @@ def test_a_profile_may_guide_and_its_contrast_asks_for_an_amateur(unspool, fake_
     profile.write_text('description = "x"\ncontrast_beta = 0.25\n')
     ran = unspool("run", "Hi", "--profile", str(profile))
     assert ran.exit_code == 2
+    assert f"contrast_beta=0.25 of profile {profile} is a contrast, which needs a second model" in ran.err
     assert "add --amateur" in ran.err
     ran = unspool("run", "Hi", "--profile", str(profile), "--amateur", "small")
     assert fake_llm.chats[-1][1].contrast_beta == 0.25
