@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "bindings_arrays.h"
 #include "fit.h"
@@ -17,7 +18,8 @@ namespace {
 
 void require_block(const FloatRows& x) {
   if (x.shape(1) < 1 || x.shape(1) > (size_t)kMostFitted)
-    throw std::invalid_argument("fit: blocks of 1 to " + std::to_string(kMostFitted) + " values");
+    throw std::invalid_argument("fit: blocks of 1 to " + std::to_string(kMostFitted) + " values, got " +
+                                std::to_string(x.shape(1)));
 }
 
 // (2, N): scales, minimums.

@@ -18,7 +18,11 @@ static bool has_avx512() {
          __builtin_cpu_supports("avx512vnni");
 }
 static bool has_bf16() {
+#if defined(UNSPOOL_BF16)
   return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
 }
 #else
 static bool has_avx2() {

@@ -34,7 +34,9 @@ Forward::Forward(const Network& network, const Kernels& kernels, Pool& pool, KvS
   gemm_scratch_ = Memory(kGemmScratch * sizeof(float) * pool.size());
 }
 
-// Buffers only grow, and only here, before any thread works: where memory runs out, all is as it was.
+// Buffers only grow, doubled so that plans which grow row by row seldom come here, with the old ones beside
+// the new for a moment. They do so only here, before any thread works: where memory runs out, all is as it
+// was.
 void Forward::prepare(const Plan& p) {
   if (p.n_rows > capacity_) {
     const size_t n = std::max((size_t)p.n_rows, 2 * (size_t)capacity_);

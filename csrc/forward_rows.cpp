@@ -120,7 +120,7 @@ void Forward::row_op(const Instruction& op, int row) {
   leave_forms(op, row);
 }
 
-// Beside what was just written.
+// Beside the row that was just written, the forms of it that products read.
 void Forward::leave_forms(const Instruction& op, int row) {
   if (!op.leaves_forms) return;
   const Register& reg = network_.registers[op.out];

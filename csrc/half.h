@@ -26,7 +26,7 @@ inline float f16_to_f32(uint16_t x) {
   return sign ? -magnitude : magnitude;
 }
 
-// Round to nearest even.
+// Round to nearest even; what is no number becomes the positive quiet one.
 inline uint16_t f32_to_bf16(float x) {
   uint32_t bits;
   memcpy(&bits, &x, 4);

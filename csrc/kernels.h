@@ -118,7 +118,7 @@ struct Kernels {
   void (*merge)(const AttentionShape& shape, const float* partial, int n, float* out);
 
   // x: [width][16], value by value of 16 blocks; the scale of each, and the minimum, 16 floats each. See
-  // fit.h.
+  // kernels/fit.h.
   void (*fit_lines)(const float* x, int width, int highest, bool lets_min_be_positive, float* scales,
                     float* minimums);
   void (*fit_scales)(const float* x, int width, int lowest, float* scales);

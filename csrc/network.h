@@ -47,7 +47,7 @@ struct Instruction {
   Gate gate = Gate::kSilu;
   int gated = kNone;           // linear of two parts, gate and up: what they make is left here, too
   bool gated_before = false;   // gated: done already, by the linear instruction before it
-  bool leaves_forms = false;   // those of `out` that linear instructions read
+  bool leaves_forms = false;   // leave beside `out` the forms of it that products read
   size_t next_linear = 0;      // the linear instruction after it, the first after the last
   int next_attention = kNone;  // the attention after it
   bool selected = false;       // runs over the W wanted rows, not over all R
@@ -101,6 +101,8 @@ struct Network {
   // That every instruction names what is there and that sizes fit. Throws std::invalid_argument.
   void check(int n_layers, int n_kv_heads, int head_dim) const;
   // Marks the forms in which linear instructions read registers, and what the linear instructions hold.
+  // Throws std::invalid_argument where a linear instruction of quantized or bfloat16 weights reads what no
+  // row-wise instruction wrote: such leave the forms.
   void finish();
 
  private:

@@ -109,7 +109,7 @@ bool finite_float(Store store, const uint8_t* at) {
   return store == Store::kF16 ? finite_f16(x) : (x & 0x7f80u) != 0x7f80u;
 }
 
-// Of an input of a lane, the byte in its tile.
+// Offset in its tile, in bytes, of input i of a lane.
 size_t float_at(const Packed& p, int lane, int i) {
   const int pair = p.reads_halves() ? 2 : 1;
   return (size_t)float_bytes(p.store) * (pair * (i / pair * kTile + lane) + i % pair);

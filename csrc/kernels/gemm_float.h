@@ -4,7 +4,7 @@
 // the inputs in ascending order. Weights in bfloat16 meet inputs that were rounded to bfloat16, as models of
 // that kind were trained, two inputs a step: their products are exact in float32, and of a pair the second is
 // added first. So the instruction that adds pairs (VDPBF16PS) and two fused multiply-adds give the same bits,
-// but for denormal numbers, which that instruction takes as zeros.
+// but for denormal numbers, read or made, which that instruction turns into zeros.
 #pragma once
 
 namespace unspool {
@@ -37,15 +37,17 @@ struct FloatStep<Store::kBF16> {
   static F add(F acc, Weights w, Inputs x) { return f_dot_bf16(acc, w, x); }
 };
 
-// Rows that share one pass over the weights, and tiles at once, as many as have room for their sums: they
-// hide the latency of the chains where rows are few.
+// kFloatRows: rows that share one pass over the weights. tiles_beside: tiles at once, which hide the latency
+// of the chains where rows are few; as many as leave half of the registers for weights and inputs.
+// kFloatTiles: tiles that all rows pass over before the next ones.
 constexpr int kFloatRows = kRegisters >= 32 ? 8 : 4, kFloatTiles = 4;
 constexpr int tiles_beside(int n_rows) {
   const int room = kRegisters / 2 / n_rows;
   return room >= 4 ? 4 : room >= 2 ? 2 : 1;
 }
 
-// Weights are asked for so early: in the next page, where the processor's prefetcher does not look.
+// Bytes ahead of the read at which weights are asked for: past the 4 KiB at whose end the processor's own
+// prefetcher stops.
 constexpr size_t kFloatAhead = 5 * 1024;
 
 template <class STEP, int NT, int NR>

@@ -2,14 +2,18 @@
 first called.
 
 The standard decorator writes and compiles up to six functions for a class, which takes half a millisecond.
-Most of the classes that a start imports are never compared, hashed or shown, and many are not even made. All
-else is as there: fields, defaults, replace, asdict, pickling, and what is refused.
+Most of the classes that a start imports are never compared, hashed or shown, and many are not even made. What
+can be done with a class and its values is the same: making, showing, comparing, hashing, replace, asdict,
+fields, pickling, signatures, and what is refused. What it does not know, it does not take: classes without
+slots, InitVar, `order` and the like. And it does not look at whether the classes that one inherits from are
+frozen, nor make up a docstring.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +41,10 @@ def _light(
     own = set(vars(cls))
     if vars(cls).get("__hash__") is None:  # what a class that says how it is compared has by itself
         own.discard("__hash__")
+    docstring, cls.__doc__ = cls.__doc__, cls.__doc__ or ""  # for want of one a signature would be made
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    made.__doc__ = docstring
+    _check_fields(made)
     later: dict[str, Callable[[Any], Callable[..., Any]]] = {"__init__": _init}
     if repr:
         later["__repr__"] = _standard("__repr__")
@@ -52,6 +59,21 @@ def _light(
     for name in methods.keys() - own:
         setattr(made, name, methods[name])
     return made
+
+
+def _check_fields(cls: Any) -> None:
+    """Raise TypeError for fields of which no `__init__` can be made."""
+    with_default = None
+    for field in vars(cls)["__dataclass_fields__"].values():
+        if "InitVar" in str(field.type):
+            raise TypeError(f"{cls.__name__}.{field.name}: InitVar is not known here")
+    for field in dataclasses.fields(cls):
+        if not field.init or field.kw_only:
+            continue
+        if field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING:
+            with_default = field.name
+        elif with_default is not None:
+            raise TypeError(f"non-default argument {field.name!r} follows default argument {with_default!r}")
 
 
 def _later(cls: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> Callable[..., Any]:
@@ -92,11 +114,15 @@ def _init(cls: Any) -> Callable[..., None]:
         lines.append("self.__post_init__()")
     keywords = ["*", *parameters[True]] if parameters[True] else []
     head = ", ".join(["self", *parameters[False], *keywords])
-    exec(f"def __init__({head}):\n " + "\n ".join(lines or ["pass"]), names)
-    made: Callable[..., None] = names["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    made.__annotations__ = {field.name: field.type for field in dataclasses.fields(cls) if field.init}
-    return made
+    body = "\n  ".join(lines or ["pass"])
+    made: dict[str, Any] = {}
+    source = f"def make({', '.join(names)}):\n def __init__({head}):\n  {body}\n return __init__"
+    exec(source, vars(sys.modules[cls.__module__]), made)  # among the names of the class's module
+    init: Callable[..., None] = made["make"](**names)
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__annotations__ = {field.name: field.type for field in dataclasses.fields(cls) if field.init}
+    init.__annotations__["return"] = None
+    return init
 
 
 def _standard(name: str) -> Callable[[Any], Callable[..., Any]]:
@@ -126,15 +152,25 @@ class _Signature:
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
         init = owner.__init__
         signature = inspect.signature(init.resolve() if hasattr(init, "resolve") else init)
-        return signature.replace(parameters=list(signature.parameters.values())[1:])
+        return signature.replace(parameters=list(signature.parameters.values())[1:], return_annotation=None)
 
 
-def _refuse_to_set(self: Any, name: str, value: Any) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+def _is_frozen(self: Any, name: str) -> bool:
+    """A class that inherits, and is no dataclass itself, may have attributes of its own."""
+    fields = "__dataclass_fields__"
+    return fields in vars(type(self)) or name in getattr(type(self), fields)
 
 
-def _refuse_to_delete(self: Any, name: str) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+def _set(self: Any, name: str, value: Any) -> None:
+    if _is_frozen(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _delete(self: Any, name: str) -> None:
+    if _is_frozen(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
 
 
 def _get_state(self: Any) -> list[Any]:
@@ -147,8 +183,8 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 
 _FROZEN: Final = {
-    "__setattr__": _refuse_to_set,
-    "__delattr__": _refuse_to_delete,
+    "__setattr__": _set,
+    "__delattr__": _delete,
     "__getstate__": _get_state,
     "__setstate__": _set_state,
 }

@@ -149,7 +149,7 @@ class Machine:
             return
         request = random_request(self.rng, self.sizes, self.prompt(), self.amateur is not None)
         try:
-            request_id = self.engine.add(request, is_followed=len(self.ended) % 3 > 0)
+            request_id = self.engine.add(request, is_followed=self.rng.random() < 2 / 3)
             self.in_flight[request_id] = Asked(request)
         except CapacityError:
             self.seen["refused"] += 1

@@ -7,9 +7,11 @@ import dataclasses
 import inspect
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import InitVar, field
 from dataclasses import dataclass as standard
-from dataclasses import field
-from typing import Any, ClassVar, Generic, TypeVar
+from threading import Barrier
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import pytest
 
@@ -127,6 +129,7 @@ def test_it_makes_shows_compares_and_refuses_as_the_standard_one(
             [(f.name, f.init, f.kw_only) for f in dataclasses.fields(cls)],
             cls.__match_args__,  # type: ignore[attr-defined]
             cls.__doc__ if name == "Point" else None,
+            {**get_type_hints(cls.__init__), "self": cls.__name__},
             hasattr(made, "__dict__"),
         ]
 
@@ -144,7 +147,9 @@ def test_its_signature_is_that_of_the_standard_one_before_and_after_the_first_ca
         assert [(p.name, p.kind, p.annotation) for p in parameters.values()] == [
             (p.name, p.kind, p.annotation) for p in wanted.parameters.values()
         ]
-        assert str(inspect.signature(cls)) == str(wanted).removesuffix(" -> None")
+        assert str(inspect.signature(cls)) == str(wanted)
+        cls(**{p.name: 1 for p in parameters.values()})
+        assert str(inspect.signature(cls)) == str(wanted)
 
 
 @light(frozen=True, slots=True)
@@ -160,9 +165,72 @@ def test_values_are_pickled_and_found_in_sets() -> None:
     assert repr(kept) == "Kept(x=3, y='a')"
 
 
-def test_a_class_without_slots_is_no_business_of_it() -> None:
+def test_what_it_does_not_know_it_does_not_take() -> None:
     with pytest.raises(TypeError, match="slots"):
 
         @light(frozen=True)
         class Plain:
             x: int
+
+    with pytest.raises(TypeError, match="order"):
+
+        @light(frozen=True, slots=True, order=True)
+        class Ordered:
+            x: int
+
+    with pytest.raises(TypeError, match=r"Given\.x: InitVar is not known here"):
+
+        @light(frozen=True, slots=True)
+        class Given:
+            x: InitVar[int]
+
+
+def test_fields_of_which_no_init_can_be_made_are_refused_where_they_are_declared() -> None:
+    for decorator in (light, standard):
+        with pytest.raises(TypeError, match="non-default argument 'y' follows default argument"):
+
+            @decorator(frozen=True, slots=True)
+            class Mixed:
+                x: int = 1
+                y: int
+
+    @light(frozen=True, slots=True)
+    class Sound:
+        x: int = 1
+        y: int = field(kw_only=True)
+        z: int = field(init=False)
+
+    assert Sound(y=3).y == 3
+
+
+def test_a_class_that_inherits_and_is_no_dataclass_has_attributes_of_its_own() -> None:
+    class Named(Kept):
+        def __init__(self, x: int) -> None:
+            super().__init__(x)
+            self.name = "n"
+
+    named = Named(2)
+    assert (named.x, named.name) == (2, "n")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        named.x = 3  # type: ignore[misc]
+    assert list(inspect.signature(Named).parameters) == ["x"]
+
+
+def test_threads_may_make_the_first_one_at_once() -> None:
+    for _ in range(50):
+
+        @light(frozen=True, slots=True)
+        class Fresh:
+            x: int
+            y: tuple[int, ...] = ()
+
+        barrier = Barrier(8)
+
+        def make(i: int, cls: Any = Fresh, barrier: Barrier = barrier) -> Any:
+            barrier.wait()
+            return cls(i), repr(cls(i)), hash(cls(i)), cls(i) == cls(i)
+
+        with ThreadPoolExecutor(8) as pool:
+            for i, (made, shown, _, is_same) in enumerate(pool.map(make, range(8))):
+                assert (made.x, is_same) == (i, True)
+                assert shown.endswith(f"Fresh(x={i}, y=())")

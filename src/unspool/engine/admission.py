@@ -57,7 +57,7 @@ def check_n(n: int, search: Search, n_companions: int, n_rows: int) -> None:
 
 
 def tells_on_the_way(params: DecodingParams, search: Search) -> bool:
-    """Whether events add up to something else where all of an answer comes with its end: a prompt's
+    """Whether an answer would be told otherwise if all of it came with its end: a prompt's
     log-probabilities are told first of all, and a branch that is born late begins where another was told to.
     """
     return params.prompt_logprobs is not None or (search.forks_later and not search.is_ranked)

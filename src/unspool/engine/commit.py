@@ -122,7 +122,7 @@ def grow(shares: Sequence[Share], choices: Sequence[Choice], storage: Storage, n
     """What `holding.record` and `make_moves` come to where each branch, of requests that sample, has fed its
     one token and grows by the one that was chosen."""
     events: list[Event] = []
-    n_told = 0
+    n_grown = 0
     for share, (token_id, observed) in zip(shares, choices, strict=True):
         task, branch = share.task, share.branch
         branch.n_cached = n_cached = branch.n_cached + 1
@@ -134,14 +134,14 @@ def grow(shares: Sequence[Share], choices: Sequence[Choice], storage: Storage, n
             branch.token_ids.append(token_id)
             branch.history.accept(token_id, observed)
             branch.gaps.accept(now)
-            n_told += 1
+            n_grown += 1
             if task.is_followed:
                 events.append(Event(task.request_id, told, (token_id,), branch.branch_id))
             continue
         events += _extend(task, branch, (Chosen(token_id, observed),), storage, now)
         if not task.branches:
             task.move_to(Phase.DONE)
-    storage.journal.tokens_decoded += n_told
+    storage.journal.tokens_decoded += n_grown
     return events
 
 

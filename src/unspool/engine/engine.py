@@ -189,7 +189,9 @@ class Engine:
         if not shares:
             return []
         started, steady = self._clock(), self._steady
-        events, n_decoding = None if steady is None else steady.run(), len(shares)
+        events, n_decoding = None, len(shares)
+        if steady is not None and (events := steady.run()) is None:
+            started = self._clock()  # of the step that counts
         if events is None:
             events = run_step(shares, self.storage, self.vocabulary, self._n_vocab)
             n_decoding = sum(share.n_rows for share in shares if not share.is_prompt)

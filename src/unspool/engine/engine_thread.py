@@ -253,24 +253,28 @@ class EngineThread:
         bells: set[Bell] = set()
         for event in events:
             by_request.setdefault(event.request_id, []).append(event)
-        for request_id, its_events in by_request.items():
-            if (inbox := self._inboxes.get(request_id)) is None:
-                continue
-            is_over = not self.engine.is_in_flight(request_id)
-            if is_over:
-                del self._inboxes[request_id]
-            try:
-                if (bell := inbox.put(its_events, is_over)) is not None:
-                    bells.add(bell)
-            except Exception:  # nobody is there to read it, or to be told
-                self.forget([inbox])
-            if not is_over and inbox.n_unread >= self.engine.limits.n_unread:
-                inbox.is_paused = True
-                self.engine.pause(request_id)
-                if inbox.n_unread <= self.n_unread_low:  # read before it could see that it is paused
-                    self.resume(inbox)
-        for bell in bells:
-            bell.ring()
+        try:
+            for request_id, its_events in by_request.items():
+                if (inbox := self._inboxes.get(request_id)) is not None:
+                    self._hand_out(inbox, request_id, its_events, bells)
+        finally:  # who has been given news is told of them, whatever is wrong with the others
+            for bell in bells:
+                bell.ring()
+
+    def _hand_out(self, inbox: Inbox, request_id: int, events: Sequence[Event], bells: set[Bell]) -> None:
+        is_over = not self.engine.is_in_flight(request_id)
+        if is_over:
+            del self._inboxes[request_id]
+        try:
+            if (bell := inbox.put(events, is_over)) is not None:
+                bells.add(bell)
+        except Exception:  # nobody is there to read it, or to be told
+            self.forget([inbox])
+        if not is_over and inbox.n_unread >= self.engine.limits.n_unread:
+            inbox.is_paused = True
+            self.engine.pause(request_id)
+            if inbox.n_unread <= self.n_unread_low:  # read before it could see that it is paused
+                self.resume(inbox)
 
     def _break(self, error: BaseException) -> None:
         """The engine is not what it should be: nothing is run on it any more."""

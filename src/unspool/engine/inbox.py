@@ -82,7 +82,7 @@ class Mailbox:
 class Gathered:
     """For who waits for the whole answer: nobody is woken before it is there.
 
-    `whole` has all events. A thread asks for its result, a coroutine wraps it.
+    `whole` has all events, as a rule one for each answer. A thread asks for its result, a coroutine wraps it.
     """
 
     is_followed = False

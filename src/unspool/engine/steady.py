@@ -20,8 +20,9 @@ from unspool.types import Event
 
 
 class Steady:
-    """Branches of requests that sample, with one token to feed each. Their texts, pages and places in the
-    cache are read off them in every step, so a step that raised can be run again."""
+    """Branches of requests that sample, with one token to feed each. Their texts and places in the cache are
+    read off them in every step, and pages looked at before they can run out, so a step that raised can be run
+    again: it leaves fewer steps sure than are, and never more."""
 
     def __init__(self, shares: Sequence[Share], storage: Storage, n_vocab: int) -> None:
         self.shares = shares
@@ -54,7 +55,7 @@ class Steady:
         return True
 
     def _take_pages(self) -> bool:
-        """For the next tokens of each; False when there are too few."""
+        """For the next token of each that has no room left; False when there are too few."""
         lacking = [branch for branch in self._branches if branch.n_cached == branch.table.n_tokens]
         if len(lacking) > self._storage.pool.n_available:
             return False
@@ -66,7 +67,7 @@ class Steady:
         return True
 
     def run(self) -> list[Event] | None:
-        """`run_step` for these branches, whose pages are there. None, and nothing has changed, where one of
+        """`run_step` for these branches, whose pages are there. None, and no branch has changed, where one of
         them has no token to grow by: it is `run_step` that ends those."""
         storage = self._storage
         storage.journal.lap()

@@ -1,7 +1,7 @@
 """What a branch has written: token ids and their text, cut at the same place.
 
     bytes    [0, n_released) decoded and reported | [n_released, n_bytes) held back
-    tokens   [0, len(ends)) are counted in these | the others, which `tell` took, are when it is asked
+    tokens   [0, len(ends)) have their bytes counted | those that `tell` took are counted when that is asked
 
 Held back is what may still become a stop; a token is reported once all its bytes are. When a stop cuts the
 text, the tokens that have a byte before the cut stay, and the others go.
@@ -160,14 +160,15 @@ class Transcript:
 
     def bytes_of(self, first: int, last: int) -> bytes:
         """Bytes [first, last) of a text of which nothing was taken."""
-        assert self._n_released == 0, "what was taken is no longer here"
         self._catch_up()
+        assert self._n_released == 0, "what was taken is no longer here"
         return bytes(self._held[first:last])
 
     @property
     def n_whole(self) -> int:
         """How many tokens stay with all their bytes."""
-        return min(bisect_right(self._ends, self.n_bytes_final), len(self.token_ids))
+        n_bytes = self.n_bytes_final
+        return min(bisect_right(self._ends, n_bytes), len(self.token_ids))
 
     def close(self) -> None:
         """The text ends here for another reason: nothing is held back any longer. Idempotent."""

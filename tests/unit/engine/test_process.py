@@ -16,9 +16,10 @@ def test_a_child_process_goes_on_with_a_model_of_its_own():
 import os
 from paced import LETTERS, PacedRunner
 from unspool import LLM, DecodingParams
+from unspool.engine.limits import Limits
 from unspool.errors import UnspoolError
 params = DecodingParams(temperature=0, max_tokens=60, ignore_eos=True)
-llm = LLM.from_parts(PacedRunner(), LETTERS)
+llm = LLM.from_parts(PacedRunner(), LETTERS, limits=Limits(n_unread=8))  # it cannot end before the fork
 expected = llm.generate([1, 2], params).token_ids
 stream = llm.stream([1, 2], params)
 told = next(stream).token_ids
