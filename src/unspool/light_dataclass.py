@@ -5,8 +5,8 @@ The standard decorator writes and compiles up to six functions for a class, whic
 Most of the classes that a start imports are never compared, hashed or shown, and many are not even made. What
 can be done with a class and its values is the same: making, showing, comparing, hashing, replace, asdict,
 fields, pickling, signatures, and what is refused. What it does not know, it does not take: classes without
-slots, InitVar, `order` and the like. And it does not look at whether the classes that one inherits from are
-frozen, nor make up a docstring.
+slots, InitVar, `order` and the like. It makes up no docstring, and a signature names types as they are
+written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,17 @@ def _light(
     if vars(cls).get("__hash__") is None:  # what a class that says how it is compared has by itself
         own.discard("__hash__")
     docstring, cls.__doc__ = cls.__doc__, cls.__doc__ or ""  # for want of one a signature would be made
-    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, kw_only=kw_only)(cls)
+    inherits = any("__dataclass_fields__" in vars(base) for base in cls.__mro__[1:])
+    made: Any = dataclasses.dataclass(
+        init=False,
+        repr=False,
+        eq=False,
+        slots=True,
+        kw_only=kw_only,
+        frozen=frozen and inherits,  # looks at whether those it inherits from are
+    )(cls)
+    said = made.__dataclass_params__
+    said.init, said.repr, said.eq, said.frozen = True, repr, eq, frozen
     made.__doc__ = docstring
     _check_fields(made)
     later: dict[str, Callable[[Any], Callable[..., Any]]] = {"__init__": _init}
@@ -58,7 +68,8 @@ def _light(
         methods["__hash__"] = None
     for name in methods.keys() - own:
         setattr(made, name, methods[name])
-    return made
+    kept: type = made
+    return kept
 
 
 def _check_fields(cls: Any) -> None:
@@ -150,6 +161,8 @@ class _Signature:
     """What `inspect.signature` says of a class, where it would look at `__init__` otherwise."""
 
     def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        if instance is not None:  # which may be something to call, of another signature
+            raise AttributeError("__signature__")
         init = owner.__init__
         signature = inspect.signature(init.resolve() if hasattr(init, "resolve") else init)
         return signature.replace(parameters=list(signature.parameters.values())[1:], return_annotation=None)

@@ -216,6 +216,45 @@ def test_a_class_that_inherits_and_is_no_dataclass_has_attributes_of_its_own() -
     assert list(inspect.signature(Named).parameters) == ["x"]
 
 
+@pytest.mark.parametrize("base", [light, standard])
+@pytest.mark.parametrize("child", [light, standard])
+def test_classes_inherit_only_from_those_that_are_frozen_as_they_are(
+    base: Callable[..., Any], child: Callable[..., Any]
+) -> None:
+    for frozen, inherits_frozen in ((True, True), (False, False), (True, False), (False, True)):
+
+        @base(frozen=inherits_frozen, slots=True)
+        class Base:
+            x: int = 1
+
+        def declare(base: Any = Base, frozen: bool = frozen) -> Any:
+            @child(frozen=frozen, slots=True)
+            class Child(base):  # type: ignore[misc]
+                y: int = 2
+
+            return Child
+
+        if frozen == inherits_frozen:
+            made = declare()
+            assert (made(3, 4).x, made(3, 4).y, made(3, 4) == made(3, 4)) == (3, 4, True)
+            assert made.__dataclass_params__.frozen is frozen
+        else:
+            with pytest.raises(TypeError, match="cannot inherit"):
+                declare()
+
+
+def test_what_is_called_has_the_signature_of_its_call() -> None:
+    @light(frozen=True, slots=True)
+    class Adds:
+        n: int
+
+        def __call__(self, to: int) -> int:
+            return self.n + to
+
+    assert list(inspect.signature(Adds(2)).parameters) == ["to"]
+    assert list(inspect.signature(Adds).parameters) == ["n"]
+
+
 def test_threads_may_make_the_first_one_at_once() -> None:
     for _ in range(50):
 
