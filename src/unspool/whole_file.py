@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import IO
 
 
-def missing_folder(path: Path) -> str:
-    """What is wrong where a file is to be written, if its folder is not there. None is ever made: a name that
-    was mistyped would leave its answers where nobody looks for them."""
+def folder_problem(path: Path) -> str:
+    """What is wrong with the folder of a file that is to be written, or "".
+
+    No folder is ever made: a name that was mistyped would leave its answers where nobody looks for them.
+    """
     return "" if os.path.isdir(path.parent) else f"there is no folder {path.parent}"
 
 
@@ -24,8 +26,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     OSError where the disk or the folder does not take it, or is not there; ValueError where `path` cannot
     be a name, or is a device, a pipe or a folder, whose place a file would take.
     """
-    if no_folder := missing_folder(path):
-        raise FileNotFoundError(errno.ENOENT, no_folder)
+    if problem := folder_problem(path):
+        raise FileNotFoundError(errno.ENOENT, problem)
     if path.exists() and not path.is_file():
         raise ValueError("it is no regular file")
     temporary = None

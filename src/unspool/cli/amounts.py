@@ -24,7 +24,7 @@ def count(name: str, text: str | None) -> int | None:
     value = None if text is None else number_or_text(text)
     if value is None or (isinstance(value, int) and value >= 1):
         return value
-    raise _no_number(name, ", at least 1", value)
+    raise _bad_amount(name, ", at least 1", value)
 
 
 def threads(text: str | None) -> int | None:
@@ -39,11 +39,11 @@ def whole(name: str, text: str, least: int = 0, most: int | None = None) -> int:
     """An option that counts something, where 0 may be a count. Raises BadRequest."""
     value = number_or_text(text)
     if not isinstance(value, int) or value < least or (most is not None and value > most):
-        raise _no_number(name, f", at least {least}" if most is None else f" in [{least}, {most}]", value)
+        raise _bad_amount(name, f", at least {least}" if most is None else f" in [{least}, {most}]", value)
     return value
 
 
-def _no_number(name: str, wanted: str, value: int | float | str) -> BadRequest:
+def _bad_amount(name: str, wanted: str, value: int | float | str) -> BadRequest:
     return BadRequest(
         f"{name} must be a whole number{wanted}, got {brief(value)}; leave it out for the default",
         code=f"bad_{name.strip('-').replace('-', '_')}",

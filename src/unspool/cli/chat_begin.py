@@ -28,15 +28,16 @@ def begin(session: ChatSession, load: str | None, kept: KeptChat | None) -> Begu
     told = "" if kept is None else kept.begin()
     if load is not None:
         loaded = handle(session, f"/load {load}").text
-        _check(session, load)
+        _refuse_what_cannot_go_on(session, load)
         return Begun("\n".join(part for part in (told, loaded) if part))
     if kept is None or not goes_on:
         return Begun(told)
-    _check(session, kept.path)
+    _refuse_what_cannot_go_on(session, kept.path)
     return Begun(with_model=told)
 
 
-def _check(session: ChatSession, path: Path | str) -> None:
+def _refuse_what_cannot_go_on(session: ChatSession, path: Path | str) -> None:
+    """Raise BadRequest for it."""
     _refuse_half_a_contrast(session, path)
     _ = session.asked
 

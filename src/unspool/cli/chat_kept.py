@@ -14,7 +14,7 @@ from unspool.cli import chat_file
 from unspool.cli.chat_session import ChatSession
 from unspool.cli.names import OPTIONS
 from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
-from unspool.whole_file import missing_folder
+from unspool.whole_file import folder_problem
 
 if TYPE_CHECKING:
     from unspool.llm import LLM
@@ -40,7 +40,7 @@ class KeptChat:
     def begin(self) -> str:
         """Take over the conversation of the file, if there is one; what to tell about it."""
         if not self.is_there:
-            if problem := missing_folder(self.path):  # told before there is an answer to lose
+            if problem := folder_problem(self.path):  # told before there is an answer to lose
                 raise BadRequest(
                     f"--session {self.path}: {problem}; make it, or name another", code="bad_session"
                 )

@@ -90,15 +90,15 @@ class Decoding:
         plain = DecodingParams().to_dict()
         return self.setting(**{name: plain[name] for name in silent.difference(self.typed)})
 
-    def searched_by(self, search: Search | None, *, is_drawn_from: bool = False) -> Decoding:
-        """The same beside a search, which gives all of it a meaning; `is_drawn_from`: samples are drawn too.
+    def searched_by(self, search: Search | None, *, also_samples: bool = False) -> Decoding:
+        """The same beside a search, which gives all of it a meaning; `also_samples`: samples are drawn too.
         Raises BadRequest."""
         decoding = self.for_search(search)
         if search is None:
             return decoding
         with self.naming_profile(f"take another profile, or {_OTHER_SEARCH}"):
             search.check(decoding.params)
-            seed = None if "seed" in self.by_default or is_drawn_from else decoding.params.seed
+            seed = None if "seed" in self.by_default or also_samples else decoding.params.seed
             if seed is not None and not search.draws:
                 from unspool.search.named import described
 

@@ -13,7 +13,7 @@ import typer
 from unspool.cli.answer import beam_of, check_one_answer, search_named
 from unspool.cli.text import counted
 from unspool.errors import BadRequest, ParameterConflict, brief
-from unspool.whole_file import missing_folder
+from unspool.whole_file import folder_problem
 
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
@@ -72,7 +72,7 @@ def one_best(search: str | None, decoding: Decoding, n: int) -> SomeSearch | Non
     if found is None:
         return None
     check_one_answer(found, f"--search {name}", "the best one is evaluated")
-    decoding.searched_by(found, is_drawn_from=n > 0)
+    decoding.searched_by(found, also_samples=n > 0)
     return found
 
 
@@ -128,7 +128,7 @@ def wanted_of(
 
 def check_out(out: str | None) -> None:
     """Raise BadRequest for an --out that no answer could go to, before there is one."""
-    if out is not None and (problem := missing_folder(Path(out))):
+    if out is not None and (problem := folder_problem(Path(out))):
         raise BadRequest(f"--out {out}: {problem}; make it, or name another", code="eval_file")
 
 

@@ -10,7 +10,7 @@ from unspool.cli.explain_table import percent, quoted
 from unspool.errors import BadRequest
 from unspool.extras import missing
 from unspool.light_dataclass import dataclass
-from unspool.whole_file import missing_folder
+from unspool.whole_file import folder_problem
 
 if TYPE_CHECKING:
     from unspool.trace import TokenTrace
@@ -59,7 +59,7 @@ def check_plot(file: str) -> Path:
     path = Path(file)
     if path.suffix.lower() not in FORMATS:
         raise BadRequest(f"--plot must name a {' or '.join(FORMATS)} file, got {file!r}", code="bad_plot")
-    if problem := missing_folder(path):
+    if problem := folder_problem(path):
         raise BadRequest(f"--plot {file}: {problem}; make it, or name another", code="bad_plot")
     _figure_class()
     return path

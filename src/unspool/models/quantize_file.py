@@ -23,7 +23,7 @@ from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf
 from unspool.models.weights.quantize import quantize
 from unspool.models.weights.quantized_source import OUTER
 from unspool.thread_count import check_threads
-from unspool.whole_file import missing_folder
+from unspool.whole_file import folder_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def kind_named(kind: str) -> Kind:
 
 
 def _check_target(model: Path, out: Path, replace: bool) -> None:
-    if problem := missing_folder(out):
+    if problem := folder_problem(out):
         raise BadRequest(f"{out}: {problem}; make it, or name another", code="bad_output")
     if os.path.isdir(out):
         raise BadRequest(f"{out}: is a folder; give the name of a file", code="bad_output")
