@@ -20,6 +20,7 @@ _NAMED: Final = re.compile(f"{_NAME}(\\w+)(?:=([^{_NAME}]*))?{_NAME}")
 _SAID_ASIDE: Final = re.compile(f"{_ASIDE}([^{_ASIDE}]*){_ASIDE}")
 _VALUES: Final = re.compile(r"\b(?:None|True|False)\b")
 _NO_VALUE: Final = object()
+_NO_VALUES: Final[Mapping[str, str]] = {}
 
 
 def named(name: str, value: Any = _NO_VALUE) -> str:
@@ -68,29 +69,43 @@ class UnspoolError(Exception):
 
     def __init__(self, message: str, *, code: str | None = None) -> None:
         self._message = message
-        super().__init__(self._said({}, r"\1"))
+        super().__init__(_said(message, {}, {}, r"\1"))
         if code is not None:
             self.code = code
 
-    def worded(self, options: Mapping[str, str]) -> str:
-        """The message with settings named by the options that give them; others keep their names."""
-        return self._said(options, "")
+    def worded(self, options: Mapping[str, str], values: Mapping[str, str] = _NO_VALUES) -> str:
+        """The message with settings named by the options that give them, and values as they are typed; others
+        keep their names. An option that ends in = has its value right behind it."""
+        return _said(self._message, options, values, "")
 
-    def _said(self, options: Mapping[str, str], aside: str) -> str:
-        def spelled(found: re.Match[str]) -> str:
-            name, value = found.groups()
-            if value is None:
-                return options.get(name, name)
-            return f"{options[name]} {value}" if name in options else f"{name}={value}"
 
-        return _NAMED.sub(spelled, _SAID_ASIDE.sub(aside, self._message))
+def _said(message: str, options: Mapping[str, str], values: Mapping[str, str], aside: str) -> str:
+    def spelled(found: re.Match[str]) -> str:
+        name, value = found.groups()
+        option = options.get(name)
+        if value is None:
+            return values.get(name, name) if option is None else option + "..." * option.endswith("=")
+        value = values.get(value, value)
+        if option is None:
+            return f"{name}={value}"
+        return option + value if option.endswith("=") else f"{option} {value}"
+
+    return _NAMED.sub(spelled, _SAID_ASIDE.sub(aside, message))
 
 
 class BadRequest(UnspoolError):
-    """The caller asked for something that has no meaning: a value out of range, an unknown name."""
+    """The caller asked for something that has no meaning: a value out of range, an unknown name.
+
+    `way_out` ends the message behind a semicolon. Who raises it apart from the problem lets others, who know
+    more of where a value came from, put a better one in its place.
+    """
 
     code = "bad_request"
     exit_code = 2
+
+    def __init__(self, problem: str, *, way_out: str = "", code: str | None = None) -> None:
+        super().__init__(f"{problem}; {way_out}" if way_out else problem, code=code)
+        self.problem, self.way_out = problem, way_out  # as they were given: what `named` marks is marked
 
 
 class ParameterConflict(BadRequest):
@@ -98,9 +113,15 @@ class ParameterConflict(BadRequest):
 
     code = "conflicting_parameters"
 
-    def __init__(self, message: str, names: tuple[str, ...], *, code: str | None = None) -> None:
-        super().__init__(message, code=code)
+    def __init__(
+        self, problem: str, names: tuple[str, ...], *, way_out: str = "", code: str | None = None
+    ) -> None:
+        super().__init__(problem, way_out=way_out, code=code)
         self.names = names
+
+    def ending(self, way_out: str) -> ParameterConflict:
+        """The same with another way out."""
+        return ParameterConflict(self.problem, self.names, way_out=way_out, code=self.code)
 
 
 class UnknownName(BadRequest, TypeError):

@@ -153,13 +153,14 @@ def refuse(params: DecodingParams) -> None:
     kinds = [stage for stage in TEMPERATURES if is_on(stage, params) and stage != "temperature"]
     if len(kinds) > 1:
         first, second = (STAGES[kind][0] for kind in kinds[:2])
-        raise _conflict("a request has one kind of temperature; keep one", params, first, second)
+        raise _conflict("a request has one kind of temperature", params, first, second, "keep one")
     if kinds and kinds != ["edt"] and params.temperature not in (0, 1):
         other = STAGES[kinds[0]][0]
-        raise _conflict(f"{other} replaces temperature; leave temperature at 1", params, "temperature", other)
+        problem, way_out = f"{other} replaces temperature", "leave temperature at 1"
+        raise _conflict(problem, params, "temperature", other, way_out)
     if params.mirostat and (cut := [s for s in (*TRUNCATION, "adaptive") if is_on(s, params)]):
         other = STAGES[cut[0]][0]
-        raise _conflict("mirostat replaces every truncation; keep one", params, "mirostat", other)
+        raise _conflict("mirostat replaces every truncation", params, "mirostat", other, "keep one")
     if params.max_tokens is not None and params.min_tokens > params.max_tokens:
         raise _conflict("min_tokens is above max_tokens", params, "min_tokens", "max_tokens")
     if params.loop_min_count == 1:
@@ -181,8 +182,9 @@ def refuse(params: DecodingParams) -> None:
         if is_on(stage, params) and stage not in named and not (stage == "temperature" and params.is_greedy):
             raise ParameterConflict(
                 f"{parameter} is {brief(getattr(params, parameter))} and order={brief(params.order)} leaves "
-                f"{stage!r} out; add it to the order, or leave {parameter} alone",
+                f"{stage!r} out",
                 (parameter, "order"),
+                way_out=f"add it to the order, or leave {parameter} alone",
                 code="bad_order",
             )
 
@@ -203,6 +205,8 @@ _WITHOUT_DRAWS: Final = frozenset(
 )
 
 
-def _conflict(why: str, params: DecodingParams, first: str, second: str) -> ParameterConflict:
+def _conflict(
+    why: str, params: DecodingParams, first: str, second: str, way_out: str = ""
+) -> ParameterConflict:
     values = " and ".join(f"{name}={brief(getattr(params, name))}" for name in (first, second))
-    return ParameterConflict(f"{why}; got {values}", (first, second))
+    return ParameterConflict(f"{why}; got {values}", (first, second), way_out=way_out)

@@ -20,16 +20,19 @@ from unspool.params import DecodingParams
         ),
         ({"dynatemp_max": 0.5}, "go together"),
         ({"dynatemp_min": 2, "dynatemp_max": 1}, "dynatemp_min is above dynatemp_max"),
-        ({"dynatemp_min": 0, "dynatemp_max": 1, "edt_theta": 1}, "one kind of temperature; keep one"),
+        (
+            {"dynatemp_min": 0, "dynatemp_max": 1, "edt_theta": 1},
+            "got dynatemp_min=0.0 and edt_theta=1.0; keep one",
+        ),
         ({"smoothing_factor": 1, "edt_theta": 1}, "got edt_theta=1.0 and smoothing_factor=1.0"),
         (
             {"smoothing_factor": 1, "temperature": 0.5},
-            "smoothing_factor replaces temperature; leave temperature at 1",
+            "replaces temperature; got temperature=0.5 and smoothing_factor=1.0; leave temperature at 1",
         ),
         ({"dynatemp_min": 0, "dynatemp_max": 1, "temperature": 2}, "dynatemp_min replaces temperature"),
         (
             {"mirostat": 2, "top_k": 5},
-            "mirostat replaces every truncation; keep one; got mirostat=2 and top_k=5",
+            "mirostat replaces every truncation; got mirostat=2 and top_k=5; keep one",
         ),
         ({"mirostat": 1, "adaptive_target": 0.5}, "got mirostat=1 and adaptive_target=0.5"),
         (

@@ -111,19 +111,21 @@ def take_over(session: ChatSession, content: Mapping[str, Any], path: Path) -> W
     try:
         session.take_over(turns, system, checked, looks, origin)
     except ParameterConflict as conflict:
-        raise _of_file(conflict, session, path) from None
+        if (told := _of_file(conflict, session, path)) is None:
+            raise
+        raise told from conflict
     return origin
 
 
-def _of_file(conflict: ParameterConflict, session: ChatSession, path: Path) -> ParameterConflict:
-    """A conflict over what the file says and nobody typed, with how the command line would say otherwise."""
+def _of_file(conflict: ParameterConflict, session: ChatSession, path: Path) -> ParameterConflict | None:
+    """A conflict over what the file says and nobody typed, with how the command line would say otherwise;
+    None for another."""
     name = next((name for name in conflict.names if name not in session.given.typed), None)
     if name is None or name not in DEFAULTS or session.given.profile is not None:
-        return conflict
-    return ParameterConflict(
-        f"{str(conflict).partition('; ')[0]}; {name} is of {path}: begin the chat with {option(name)} "
-        f"{shown(DEFAULTS[name])}, or with another --search",
-        conflict.names,
+        return None
+    return conflict.ending(
+        f"{name} is of {path}: begin the chat with {option(name)} {shown(DEFAULTS[name])}, or with another "
+        "--search"
     )
 
 

@@ -104,9 +104,9 @@ class Decoding:
 
                 what = str(described(search)["name"]).replace("-", " ")
                 raise ParameterConflict(
-                    f"seed={seed} has no meaning in a {what} search, which draws nothing; leave it out, or "
-                    f"take {_OTHER_SEARCH}",
+                    f"seed={seed} has no meaning in a {what} search, which draws nothing",
                     ("seed",),
+                    way_out=f"leave it out, or take {_OTHER_SEARCH}",
                 )
         return decoding
 
@@ -126,12 +126,7 @@ class Decoding:
             own = [n for n in conflict.names if n in self.profile.settings and n not in self.typed]
             if not own:
                 raise
-            problem = str(conflict).partition("; ")[0]
-            raise ParameterConflict(
-                f"{problem}; {own[0]} is of profile {self.profile_label}: {way_out}",
-                conflict.names,
-                code=conflict.code,
-            ) from None
+            raise conflict.ending(f"{own[0]} is of profile {self.profile_label}: {way_out}") from conflict
 
     def needs(self, kind: str) -> bool:
         return any(need.kind == kind for need in self.profile.needs)
@@ -144,15 +139,17 @@ class Decoding:
 
     def under(self, profile: str) -> Decoding:
         """What was typed over another profile."""
-        return Decoding.of(profile, self.typed, has=self.has)
+        typed = {name: value for name, value in self.typed.items() if name not in self.by_default}
+        return Decoding.of(profile, typed, {name: self.typed[name] for name in self.by_default}, self.has)
 
     def with_params(self, params: DecodingParams) -> Decoding:
         """Exactly these parameters: what differs from the profile counts as typed."""
         own, wanted = self._with({}).params.to_dict(), params.to_dict()
         typed = {name: value for name, value in wanted.items() if value != own[name]}
-        if (decoding := self._with(typed)).params == params:
+        same = frozenset(name for name in self.by_default if wanted[name] == self.typed[name])
+        if (decoding := self._with(typed, same.intersection(typed))).params == params:
             return decoding
-        return self._with(wanted)
+        return self._with(wanted, same)
 
     @property
     def is_default(self) -> bool:

@@ -86,8 +86,9 @@ class BestOf:
         """The parameters to decode with. Raises ParameterConflict where all answers would be the same."""
         if asked.is_greedy and self.n > 1 and not self.search.is_ranked:
             raise ParameterConflict(
-                f"temperature 0 makes {self.n} equal answers; raise temperature, or set {named('n', 1)}",
+                f"temperature 0 makes {self.n} equal answers",
                 ("temperature", "n"),
+                way_out=f"raise temperature, or set {named('n', 1)}",
             )
         if self.verifier.needs_logprobs and asked.logprobs is None:
             return replace(asked, logprobs=0)

@@ -48,7 +48,7 @@ def refuse_drawing(params: DecodingParams, what: str) -> None:
         if is_on(stage, params):
             name = STAGES[stage][0]
             raise ParameterConflict(
-                f"{name}={brief(getattr(params, name))} has no meaning in {what}, which draws nothing; "
-                "leave it out, or sample",
+                f"{name}={brief(getattr(params, name))} has no meaning in {what}, which draws nothing",
                 (name,),
+                way_out="leave it out, or sample",
             )

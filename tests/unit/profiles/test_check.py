@@ -48,7 +48,10 @@ def profile_of(**values: object) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (profile_of(mirostat=2, top_p=0.5), "error: mirostat replaces every truncation; keep one"),
+        (
+            profile_of(mirostat=2, top_p=0.5),
+            "error: mirostat replaces every truncation; got mirostat=2 and top_p=0.5; keep one",
+        ),
         (profile_of(dynatemp_min=0.5), "error: dynatemp_min and dynatemp_max go together"),
         (profile_of(order="['temperature']", top_k=5), "error: top_k is 5 and order=('temperature',) leaves"),
         (profile_of(temperature=0, seed=5), "warning: seed: changes nothing beside the other values"),
