@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import COMMON
 from unspool.cli.param_words import DEFAULTS, FLAGS, meaning, meanings
 from unspool.cli.typed import option
+from unspool.errors import ParameterConflict
 from unspool.params import DecodingParams
 
 # Parameter to what is typed, what it becomes, and what else it cannot do without.
@@ -161,6 +163,24 @@ def test_a_commands_own_default_yields_to_profile_and_options(tmp_path: Path) ->
     assert Decoding.of(defaults={"max_tokens": 32}).params.max_tokens == 32
     assert Decoding.of(str(mine), defaults={"max_tokens": 32}).params.max_tokens == 9
     assert Decoding.of(str(mine), {"max_tokens": 5}, {"max_tokens": 32}).params.max_tokens == 5
+
+
+def test_a_commands_own_default_stays_one_where_the_profile_or_the_parameters_change() -> None:
+    decoding = Decoding.of(typed={"top_k": 5}, defaults={"seed": 0})
+    other = decoding.under("factual")
+    assert (other.by_default, other.params.seed, other.params.top_k) == ({"seed"}, 0, 5)
+    same = decoding.with_params(replace(decoding.params, top_k=7))
+    assert (same.by_default, same.typed) == ({"seed"}, {"top_k": 7, "seed": 0})
+    assert decoding.with_params(replace(decoding.params, seed=3)).by_default == set()
+
+
+def test_another_way_out_takes_the_place_of_the_first_alone() -> None:
+    conflict = ParameterConflict(
+        "stop='a; b' is odd", ("stop",), way_out="leave it out; it is odd", code="odd"
+    )
+    other = conflict.ending("take another")
+    assert (str(conflict), conflict.code) == ("stop='a; b' is odd; leave it out; it is odd", "odd")
+    assert (str(other), other.code, other.names) == ("stop='a; b' is odd; take another", "odd", ("stop",))
 
 
 def test_the_figures_name_the_profile_that_was_chosen(unspool, fake_llm, tmp_path: Path) -> None:
