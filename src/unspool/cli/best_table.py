@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from unspool.cli.names import as_typed
 from unspool.cli.text import counted
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _answer_dict(rank: int, each: Judged) -> dict[str, Any]:
         "token_ids": list(each.token_ids),
         "finish_reason": None if each.completion is None else each.completion.finish_reason,
         "verdict": None,
-        "problem": each.problem,
+        "problem": _problem(each),
     }
     if (verdict := each.verdict) is not None:
         told["verdict"] = {
@@ -107,10 +108,15 @@ def _answer_dict(rank: int, each: Judged) -> dict[str, Any]:
 def _line(rank: int, each: Judged) -> tuple[str, ...]:
     number, n_tokens = str(each.branch + 1), str(len(each.token_ids))
     if (verdict := each.verdict) is None:
-        return ("-", number, "", "", n_tokens, "", _short(each.problem))
+        return ("-", number, "", "", n_tokens, "", _short(_problem(each)))
     score = f"{verdict.score:.4g}"
     result = "" if verdict.answer is None else _short(verdict.answer)
     return (str(rank), number, score, _YES_NO[verdict.accepted], n_tokens, result, _short(verdict.detail))
+
+
+def _problem(each: Judged) -> str:
+    """Why nobody judged it."""
+    return each.problem if each.error is None else as_typed(each.error)
 
 
 def _short(text: str) -> str:

@@ -7,11 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli.text import checked
-from unspool.errors import BadRequest, brief
+from unspool.errors import BadRequest, brief, named
 from unspool.light_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -57,22 +57,32 @@ class VerifierOptions:
         if self.name in _CONTINUE:
             settings.setdefault("continues_prompt", continues_prompt)
         if self.name == "majority":
-            _set_answers(settings)
+            with self._naming(pattern="answers"):
+                _set_answers(settings)
         self._require(maker, settings)
         with self._naming():
             return make(self.name, **settings)
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """What is said of a setting that --with gave names the option too, and ends with a way out."""
+    def _naming(self, **others: str) -> Iterator[None]:
+        """What is said of a setting names the option that gave it, and ends with a way out. `others` are what
+        a part of the verifier calls a setting, which has another name here."""
         try:
             yield
         except BadRequest as error:
-            name, problem = str(error).partition(" ")[0], str(error)
-            if error.code != "bad_verifier" or name not in self._with():
+            name = str(error).partition(" ")[0]
+            option = self._option(others.get(name, name))
+            if error.code != "bad_verifier" or not option:
                 raise
-            way_out = "" if "; " in problem else "; leave it out for the usual one"
-            raise BadRequest(f"--with {problem}{way_out}", code=error.code) from None
+            rest = error.problem.removeprefix(named(name)).removeprefix(name)
+            way_out = error.way_out or "leave it out for the usual one"
+            raise BadRequest(f"{option}{rest}", way_out=way_out, code=error.code) from error
+
+    def _option(self, setting: str) -> str:
+        """What gave a setting; empty where nothing can have."""
+        if setting in self._with():
+            return f"--with {setting}"
+        return next((option for option, of in SETTINGS.items() if of.get(self.name) == setting), "")
 
     def _with(self) -> dict[str, Any]:
         """What --with says. Raises BadRequest."""
@@ -191,19 +201,21 @@ def _imported(name: str) -> Any:
     import importlib
 
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, os.getcwd())
+    folder = os.getcwd()  # the module may change it
+    sys.path.insert(0, folder)
     try:
         value: Any = importlib.import_module(module)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadRequest(
             f"--verifier {name}: {type(error).__name__}: {brief(str(error))}; MODULE:FUNCTION is looked for "
             "in the current folder and among what is installed",
             code="unknown_verifier",
         ) from error
     finally:
-        sys.path.remove(os.getcwd())
+        with suppress(ValueError):  # the module may have taken it out
+            sys.path.remove(folder)
     if not callable(value):
         raise BadRequest(
             f"--verifier {name} must be a function of the prompt and the answer's text, got {brief(value)}; "

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from unspool.cli.names import OPTIONS
+from unspool.cli.names import as_typed
 from unspool.errors import UnspoolError
 
 INTERRUPTED: Final = 130  # 128 + SIGINT, as shells count
@@ -28,7 +28,7 @@ def run(work: Callable[[], object]) -> int:
         exit_code = work()
         sys.stdout.flush()
     except UnspoolError as error:
-        return fail(error.worded(OPTIONS), error.exit_code)
+        return fail(as_typed(error), error.exit_code)
     except KeyboardInterrupt:
         return INTERRUPTED
     except SystemExit as leave:

@@ -13,7 +13,7 @@ from unspool.cli.answer import NEEDS
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.model_options import ModelOptions
-from unspool.cli.names import OPTIONS
+from unspool.cli.names import as_typed
 from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain
 from unspool.cli.text import checked, decoded, write
@@ -159,7 +159,7 @@ def talk(
         except UnspoolError as error:
             if not forgiving:
                 raise
-            say(f"error: {error.worded(OPTIONS)}{_way_out(error, session)}", quiet=False)
+            say(f"error: {as_typed(error)}{_way_out(error, session)}", quiet=False)
 
 
 def answer(session: ChatSession, llm: LLM, *, quiet: bool) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unspool.cli import chat_file
 from unspool.cli.chat_session import ChatSession
-from unspool.cli.names import OPTIONS
+from unspool.cli.names import as_typed
 from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFileError
 from unspool.whole_file import folder_problem
 
@@ -87,9 +87,9 @@ class KeptChat:
                 ) from None
             if error.code != "session_stale":
                 raise
-            return f"note: {error.worded(OPTIONS)}; until then the conversation is read again"
+            return f"note: {as_typed(error)}; until then the conversation is read again"
         except (CapacityError, ContextOverflow) as error:
-            return f"note: {error.worded(OPTIONS)}; until then the conversation is read again"
+            return f"note: {as_typed(error)}; until then the conversation is read again"
         return f"{n_tokens} tokens need not be read again"
 
     def keep(self, llm: LLM) -> None:

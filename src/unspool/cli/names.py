@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from unspool.errors import UnspoolError
+
 OPTIONS: Final[Mapping[str, str]] = {
-    # Values
-    "None": "none",
-    "True": "true",
-    "False": "false",
     # Of a model and the machine
     "model": "--model",
     "amateur": "--amateur",
@@ -30,11 +28,10 @@ OPTIONS: Final[Mapping[str, str]] = {
     "DiverseBeam": "diverse-beam",
     "StochasticBeam": "stochastic-beam",
     # Of a verifier
-    "expected": "--expect",
-    "pattern": "--answer-regex",
-    "sources": "--source",
     "url": "--url",
-    "allow_weak": "--with allow_weak=true",
+    "allow_weak": "--with allow_weak=",
+    "score_field": "--with score_field=",
+    "timeout_s": "--with timeout_s=",
     # Of single commands: kv, bench, quantize
     "n_sequences": "--batch",
     "n_layers": "--layers",
@@ -50,3 +47,9 @@ OPTIONS: Final[Mapping[str, str]] = {
     "rounds": "--rounds",
     "kind": "--type",
 }
+VALUES: Final[Mapping[str, str]] = {"None": "none", "True": "true", "False": "false"}
+
+
+def as_typed(error: UnspoolError) -> str:
+    """What an error says to who typed a command."""
+    return error.worded(OPTIONS, VALUES)

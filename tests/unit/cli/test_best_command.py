@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
 from answers import Told
 
-from unspool.best import run_best
+from unspool.best import Judged, run_best
 from unspool.cli import load
 from unspool.cli.best import N_ANSWERS
-from unspool.cli.best_table import ranking_rows, report_dict, summary_line
+from unspool.cli.best_table import _answer_dict, ranking_rows, report_dict, summary_line
 from unspool.cli.best_verifier import VerifierOptions
-from unspool.errors import BadRequest, TemplateError, VerifierError
+from unspool.errors import BadRequest, TemplateError, VerifierError, named
 from unspool.loading import USUAL_KV_TOKENS
 from unspool.params import DecodingParams
 from unspool.profiles.needs import VERIFIERS
@@ -309,6 +310,15 @@ REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
             "--answer-regex must be a regular expression, got '('",
         ),
         (
+            ("--verifier", "majority", "--with", "answers=("),
+            "--with answers must be a regular expression, got '('",
+        ),
+        (
+            ("--verifier", "llm-judge", "--with", "base_url=x", "--with", "model=m"),
+            "--with base_url must be an http or https address, got 'x'; for example",
+        ),
+        (("--verifier", "llm-judge", "--url", "x", "--with", "model=m"), "--url must be an http or https"),
+        (
             ("--verifier", "regex", "--with", "pattern=("),
             "--with pattern must be a regular expression, got '('",
         ),
@@ -470,3 +480,28 @@ def test_a_module_that_fails_as_it_is_imported_is_one_line(unspool, llm, tmp_pat
     assert (ran.exit_code, llm.heard) == (2, None)
     assert ran.err.startswith("error: --verifier broken:judge: SyntaxError: ")
     assert ran.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("import sys\nsys.exit('no')\n", "SystemExit: 'no'"),
+        ("import os\nos.chdir('/')\n1 / 0\n", "ZeroDivisionError"),
+        ("import sys\ndel sys.path[0]\n1 / 0\n", "ZeroDivisionError"),
+    ],
+)
+def test_whatever_a_module_does_as_it_is_imported_is_one_line_and_leaves_the_path(
+    unspool, llm, tmp_path, monkeypatch, body, said
+):
+    (tmp_path / "does_much.py").write_text(body)
+    monkeypatch.chdir(tmp_path)
+    before = list(sys.path)
+    ran = unspool("best", "Hi", "--verifier", "does_much:judge")
+    assert (ran.exit_code, ran.err.count("\n"), sys.path) == (2, 1, before)
+    assert ran.err.startswith(f"error: --verifier does_much:judge: {said}")
+
+
+def test_why_nobody_judged_an_answer_is_told_as_it_is_typed():
+    error = VerifierError(f"raise {named('timeout_s')}, or give {named('allow_weak', True)}")
+    judged = Judged(0, "a", (1,), None, None, str(error), error)
+    assert _answer_dict(1, judged)["problem"] == "raise --with timeout_s=..., or give --with allow_weak=true"

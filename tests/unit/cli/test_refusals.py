@@ -14,9 +14,9 @@ from tiny_models import TinySpec, byte_tokenizer_metadata, tiny_source, write_gg
 
 import unspool as package
 from unspool import LLM
-from unspool.cli.names import OPTIONS
+from unspool.cli.names import OPTIONS, as_typed
 from unspool.engine.limits import Limits
-from unspool.errors import BadRequest, in_python, named
+from unspool.errors import BadRequest, as_written, in_python, named
 from unspool.search.named import SEARCHES
 
 SOURCE = Path(package.__file__).parent
@@ -27,7 +27,16 @@ CALLED = {
     for name in (*inspect.signature(LLM.__init__).parameters, *(field.name for field in fields(Limits)))
     if "_" in name
 }
-CALLED |= {"n_sequences", "n_layers", "kv_format", "weight_bytes", "budget_tokens", "allow_weak"}
+CALLED |= {
+    "n_sequences",
+    "n_layers",
+    "kv_format",
+    "weight_bytes",
+    "budget_tokens",
+    "allow_weak",
+    "score_field",
+    "timeout_s",
+}
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +247,14 @@ def test_an_error_says_its_settings_to_either_reader():
     error = BadRequest(f"{named('n', 5)} or {named('kv_tokens')}{in_python(', or other')}; {named('own')}")
     assert str(error) == "n=5 or kv_tokens, or other; own"
     assert error.worded(OPTIONS) == "-n 5 or --kv; own"
+    assert as_typed(error) == "-n 5 or --kv; own"
     assert error.worded({}) == "n=5 or kv_tokens; own"
+
+
+def test_values_are_said_to_either_reader():
+    error = BadRequest(f"{named('own', None)}, {named('allow_weak', True)}; {as_written('None or False')}")
+    assert str(error) == "own=None, allow_weak=True; None or False"
+    assert as_typed(error) == "own=none, --with allow_weak=true; none or false"
 
 
 def test_searches_are_named_as_they_are_typed():
@@ -250,7 +266,7 @@ def messages(tree):
     for node in ast.walk(tree):
         if not isinstance(node, ast.Raise) or not isinstance(node.exc, ast.Call) or not node.exc.args:
             continue
-        for argument in node.exc.args:
+        for argument in (*node.exc.args, *(keyword.value for keyword in node.exc.keywords)):
             calls = [call for call in ast.walk(argument) if isinstance(call, ast.Call)]
             said = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id in ("named", "in_python")]
             inside = {id(part) for call in said for part in ast.walk(call)}

@@ -47,13 +47,14 @@ class Arithmetic(Alone):
                 )
         if self.unit and known_unit(self.unit) is None:
             raise BadRequest(
-                f"unit must be one such as km, h, % or $, got {brief(self.unit)}; leave it out for any",
+                f"unit must be one such as km, h, % or $, got {brief(self.unit)}",
+                way_out="leave it out for any",
                 code="bad_verifier",
             )
         if self.expected is not None and len(_read(str(self.expected))) != 1:
             raise BadRequest(
-                f"{named('expected')} must be one number, got {brief(self.expected)}; for example 42, '3/4' "
-                "or '5 km'",
+                f"{named('expected')} must be one number, got {brief(self.expected)}",
+                way_out="for example 42, '3/4' or '5 km'",
                 code="bad_verifier",
             )
 

@@ -38,7 +38,8 @@ class Citations(Alone):
     def __post_init__(self) -> None:
         if not isinstance(self.sources, Mapping) or not self.sources:
             raise BadRequest(
-                f"{named('sources')} must map labels to texts, got {brief(self.sources)}; give at least one",
+                f"{named('sources')} must map labels to texts, got {brief(self.sources)}",
+                way_out="give at least one",
                 code="bad_verifier",
             )
         check_texts("sources", self.sources)

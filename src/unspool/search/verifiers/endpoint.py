@@ -14,7 +14,7 @@ from unspool.errors import BadRequest, VerifierError, brief, named
 
 MAX_REPLY_BYTES: Final = 1 << 20
 MAX_RETRIES: Final = 100
-_SCORE_IS: Final = "score_field says where the score is"
+_SCORE_IS: Final = f"{named('score_field')} says where the score is"
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -24,8 +24,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def check_url(url: str) -> None:
-    """Raise BadRequest for what is no http or https address."""
+def check_url(name: str, url: str) -> None:
+    """Raise BadRequest for a setting that is no http or https address."""
     try:
         parts = urllib.parse.urlsplit(url)
         is_sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -33,8 +33,8 @@ def check_url(url: str) -> None:
         is_sound = False
     if not is_sound or any(c.isspace() or ord(c) < 32 for c in url):
         raise BadRequest(
-            f"{named('url')} must be an http or https address, got {brief(url)}; for example "
-            "http://localhost:8000/score",
+            f"{named(name)} must be an http or https address, got {brief(url)}",
+            way_out="for example http://localhost:8000/score",
             code="bad_verifier",
         )
 
@@ -43,7 +43,8 @@ def check_timeout(timeout_s: float) -> None:
     is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
     if not is_number or not 0 < timeout_s < math.inf:
         raise BadRequest(
-            f"timeout_s must be a number above 0, got {brief(timeout_s)}; it is in seconds, 30 is usual",
+            f"{named('timeout_s')} must be a number above 0, got {brief(timeout_s)}",
+            way_out="it is in seconds, 30 is usual",
             code="bad_verifier",
         )
 
@@ -90,7 +91,9 @@ def post_json(url: str, body: Any, headers: Mapping[str, str], timeout_s: float,
 
 
 def _too_late(url: str, timeout_s: float) -> VerifierError:
-    return VerifierError(f"{url} did not answer within {timeout_s:g} s; raise timeout_s, or see what it does")
+    return VerifierError(
+        f"{url} did not answer within {timeout_s:g} s; raise {named('timeout_s')}, or see what it does"
+    )
 
 
 def number_at(reply: Any, path: str, url: str) -> float:

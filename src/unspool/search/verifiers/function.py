@@ -25,8 +25,8 @@ class Function(Alone):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise BadRequest(
-                f"function must be callable, got {brief(self.function)}; give one that takes the prompt and "
-                "the answer's text",
+                f"function must be callable, got {brief(self.function)}",
+                way_out="give one that takes the prompt and the answer's text",
                 code="bad_verifier",
             )
         check_accept_at(self.accept_at)

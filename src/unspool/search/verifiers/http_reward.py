@@ -29,7 +29,7 @@ class HttpReward(Alone):
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold a secret
 
     def __post_init__(self) -> None:
-        check_url(self.url)
+        check_url("url", self.url)
         check_timeout(self.timeout_s)
         check_text("score_field", self.score_field)
         check_accept_at(self.accept_at)

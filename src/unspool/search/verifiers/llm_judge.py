@@ -86,7 +86,7 @@ class LlmJudge(Alone):
     api_key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        check_url(self.base_url)
+        check_url("base_url", self.base_url)
         check_timeout(self.timeout_s)
         check_text("model", self.model)
         if not isinstance(self.prompt, JudgePrompt):

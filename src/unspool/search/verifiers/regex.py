@@ -29,8 +29,8 @@ class Regex(Alone):
             compiled = re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise BadRequest(
-                f"{named('pattern')} must be a regular expression, got {brief(self.pattern)}: {error}; a "
-                "backslash before a sign makes it text",
+                f"{named('pattern')} must be a regular expression, got {brief(self.pattern)}: {error}",
+                way_out="a backslash before a sign makes it text",
                 code="bad_verifier",
             ) from None
         object.__setattr__(self, "_compiled", compiled)
