@@ -181,32 +181,28 @@ class AnswerFile:
 
 
 def _differing(name: str, was: Any, asked: Any) -> tuple[str, str, str]:
-    """The first setting that differs, by its own name, and both of its values as a message has them."""
-    if (
-        isinstance(was, Mapping)
-        and isinstance(asked, Mapping)
-        and not (_is_search(was) and _is_search(asked))
-    ):
+    """The first setting that differs, by its own name, and both of its values as a message has them. Of the
+    answers of a search that is the search as a whole, before parameters."""
+    if isinstance(was, Mapping) and isinstance(asked, Mapping):
         for key in sorted({*was, *asked}, key=lambda key: (key != "search", key)):
-            if was.get(key) != asked.get(key):
-                inner = name if key == name else f"{name}.{key}"
-                return _differing(inner, was.get(key, _USUAL), asked.get(key, _USUAL))
+            before, now = was.get(key, _USUAL), asked.get(key, _USUAL)
+            if before != now and key == "search":
+                return name, _searched(before), _searched(now)
+            if before != now:
+                return _differing(f"{name}.{key}", before, now)
     return name, _shown(was), _shown(asked)
 
 
-def _is_search(value: Any) -> bool:
-    """Whether a search is described, as `search.named` has it."""
-    return isinstance(value, Mapping) and "name" in value
-
-
 def _shown(value: Any) -> str:
-    """A value on one line, a search as it is typed."""
-    if value is _USUAL:
-        return "its default"
-    search = value["search"] if isinstance(value, Mapping) and "search" in value else value
-    if _is_search(search):
-        try:
-            return written_out(search_from(search))
-        except BadRequest:
-            pass  # of a file that somebody changed
-    return brief(value)
+    """A value on one line; of how answers of a search are decoded, the search."""
+    if isinstance(value, Mapping) and "search" in value:
+        return _searched(value["search"])
+    return "its default" if value is _USUAL else brief(value)
+
+
+def _searched(told: Any) -> str:
+    """A search as it is typed, from what `search.named` tells of it."""
+    try:
+        return written_out(search_from(told))
+    except BadRequest:  # of a file that somebody changed
+        return "its default" if told is _USUAL else brief(told)

@@ -108,6 +108,13 @@ def test_other_settings_are_refused_with_the_way_out(written, settings, says):
     assert written.read_bytes() == before
 
 
+def test_a_setting_that_has_a_name_is_no_search(written):
+    with AnswerFile(written, SETTINGS | {"form": {"name": "beam", "depth": 1}}, fresh=True):
+        pass
+    with pytest.raises(BadRequest, match=r"has answers with form\.depth = 1, and 2 is asked for"):
+        AnswerFile(written, SETTINGS | {"form": {"name": "beam", "depth": 2}})
+
+
 def test_another_rounding_is_explained(written):
     with AnswerFile(written, SETTINGS | {"rounding": "a"}, fresh=True):
         pass

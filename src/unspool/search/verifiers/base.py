@@ -72,6 +72,11 @@ class Alone:
     def needs_logprobs(self) -> bool:
         return False
 
+    @property
+    def ignores_case(self) -> bool:
+        """Whether answers that differ in case alone are one in a vote."""
+        return False
+
     def rank(self, verdicts: Sequence[Verdict], n_left: int) -> Ranking:
         order = sorted(range(len(verdicts)), key=lambda i: (not verdicts[i].accepted, -verdicts[i].score, i))
         return Ranking(tuple(order), any(verdict.accepted for verdict in verdicts))

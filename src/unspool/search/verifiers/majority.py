@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Protocol
 
 from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Ranking, Verdict, Verifier, Vote
 from unspool.search.verifiers.logprob import sum_logprob
 from unspool.search.verifiers.settings import refused
 from unspool.types import Completion
+
+
+class Finder(Verifier, Protocol):
+    """A verifier that finds the final answer in a text."""
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether answers that differ in case alone are one."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,18 +30,19 @@ class Majority:
     the normalised weighted sum. The results with most votes come first, the earlier one where they are
     equal; among answers with the same result the weightier.
 
-    Where a pattern that ignores case finds it, a result is in small letters: Yes and yes are one.
+    Where `answers` ignores case, a result is case-folded: Yes and yes are one.
 
     A vote is decided when those still to come cannot change who wins, each counted with the most it could
     weigh, 1. So stopping early never changes the winner.
     """
 
-    answers: Verifier
+    answers: Finder
     weighted: bool = False
 
     def __post_init__(self) -> None:
-        if not callable(self.answers) or not hasattr(self.answers, "needs_logprobs"):
-            raise refused("answers", "a verifier, which finds what is voted for", self.answers)
+        if not callable(self.answers) or not hasattr(self.answers, "ignores_case"):
+            what = "a verifier that finds what is voted for, and says whether it `ignores_case`"
+            raise refused("answers", what, self.answers)
 
     @property
     def needs_logprobs(self) -> bool:
@@ -42,7 +53,7 @@ class Majority:
         if found.answer is None:
             return Verdict(0.0, None, None, f"abstains: {found.detail}" if found.detail else "abstains")
         weight = self._weight(completion) if self.weighted else 1.0
-        answer = found.answer.casefold() if getattr(self.answers, "ignores_case", False) else found.answer
+        answer = found.answer.casefold() if self.answers.ignores_case else found.answer
         return Verdict(weight, None, answer, f"votes for {answer}")
 
     def rank(self, verdicts: Sequence[Verdict], n_left: int) -> Ranking:

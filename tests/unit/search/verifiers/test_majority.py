@@ -8,6 +8,7 @@ import math
 import pytest
 from answers import answer
 
+from unspool.errors import BadRequest
 from unspool.search.verifiers.base import Verdict
 from unspool.search.verifiers.majority import Majority
 from unspool.search.verifiers.regex import Regex
@@ -74,5 +75,13 @@ def test_a_pattern_that_ignores_case_makes_one_result_of_yes_and_Yes(regex):
         ("no", 3),
         ("yes", 2),
     ]
+    verdict = Majority(Regex(r"(?i)\w+"))("", answer("STRASSE, Straße"))
+    assert verdict.answer == "strasse"
     strict = Majority(Regex(r"\b(\w+)\b"))
     assert len(votes_of(strict, *map(answer, ("No", "no"))).votes) == 2
+
+
+@pytest.mark.parametrize("answers", [None, "x", lambda prompt, completion: Verdict(1.0)])
+def test_what_does_not_say_whether_it_ignores_case_finds_nothing_to_vote_for(answers):
+    with pytest.raises(BadRequest, match="answers must be a verifier that finds what is voted for"):
+        Majority(answers)
