@@ -1,25 +1,20 @@
-"""Options that evaluations share, and what is said on the way."""
+"""Options that evaluations share, and which answers they ask for."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from unspool.cli.answer import beam_of, check_one_answer, search_named
-from unspool.cli.text import counted
 from unspool.errors import BadRequest, ParameterConflict, brief
 from unspool.whole_file import folder_problem
 
 if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
     from unspool.evals.answering import Wanted
-    from unspool.evals.question import Answer, Question
-    from unspool.llm import LLM
     from unspool.search.base import Search as SomeSearch
 
 _RUN: Final = "How it runs"
@@ -98,9 +93,9 @@ def wanted_of(
     if n > 0 and params.is_greedy:
         with decoding.naming_profile("take another profile, raise temperature, or give -n 0"):
             raise ParameterConflict(
-                f"temperature 0 makes {n} equal answers; raise temperature, or give -n 0 for greedy ones "
-                "only",
+                f"temperature 0 makes {n} equal answers",
                 ("temperature", "n"),
+                way_out="raise temperature, or give -n 0 for greedy ones only",
             )
     if n == 0 and search is None:
         _refuse_for_samples(decoding)
@@ -127,67 +122,20 @@ def wanted_of(
 
 
 def check_out(out: str | None) -> None:
-    """Raise BadRequest for an --out that no answer could go to, before there is one."""
+    """Raise BadRequest for an --out in a folder that is not there, before there is an answer to lose."""
     if out is not None and (problem := folder_problem(Path(out))):
         raise BadRequest(f"--out {out}: {problem}; make it, or name another", code="eval_file")
 
 
 def _refuse_for_samples(decoding: Decoding) -> None:
     """Raise ParameterConflict for what was typed and greedy answers do not take; there are no others."""
-    for name in decoding.typed.keys() - decoding.by_default - _OF_GREEDY:
+    for name in decoding.typed:
+        if name in decoding.by_default or name in _OF_GREEDY:
+            continue
         value = getattr(decoding.params, name)
         if name != "temperature" or value > 0:
             raise ParameterConflict(
-                f"{name}={brief(value)} is for samples or a search, and -n 0 leaves greedy answers alone; "
-                f"leave {name} out, or give -n of at least 1",
+                f"{name}={brief(value)} is for samples or a search, and -n 0 leaves greedy answers alone",
                 (name, "n"),
+                way_out=f"leave {name} out, or give -n of at least 1",
             )
-
-
-def answer_them(
-    llm: LLM,
-    questions: Sequence[Question],
-    wanted: Sequence[Wanted],
-    settings: dict[str, Any],
-    *,
-    out: str | None,
-    fresh: bool,
-    concurrency: int,
-    quiet: bool,
-    as_json: bool,
-) -> tuple[Path, dict[str, dict[str, list[Answer]]]]:
-    """Have all answers, and return them by series and by question. Ctrl-C keeps what there is, and tells it
-    where JSON is wanted."""
-    from unspool.cli.eval_progress import eval_progress
-    from unspool.cli.eval_table import problem_dicts
-    from unspool.evals.answer_file import AnswerFile
-    from unspool.evals.answering import answer_all, n_missing
-    from unspool.evals.figures import answers_of, answers_so_far
-    from unspool.evals.settings import default_path
-
-    path = default_path(settings) if out is None else Path(out)
-    if out is None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with AnswerFile(path, settings, fresh=fresh) as file:
-        if len(file) and not quiet:
-            print(f"note: {path} has {counted(len(file), 'answer')}, not written again", file=sys.stderr)
-        n_all = sum(len(questions) * each.n for each in wanted)
-        n_left = sum(n_missing(questions, each, file) for each in wanted)
-        try:
-            with eval_progress(n_all, n_all - n_left, quiet=quiet) as watch:
-                for each in wanted:
-                    answer_all(llm, questions, each, file, concurrency=concurrency, watch=watch)
-        except KeyboardInterrupt:
-            if as_json:
-                found: dict[str, Any] = {
-                    each.series: answers_so_far(file, questions, each.series, each.n) for each in wanted
-                }
-                told = {"figures": [], "problems": problem_dicts(found), "file": str(path)}
-                print(json.dumps({"settings": settings, **told, "finish_reason": "cancelled"}))
-            if not quiet:
-                print(
-                    f"\nstopped with {counted(len(file), 'answer')} in {path}; the same command goes on",
-                    file=sys.stderr,
-                )
-            raise
-        return path, {each.series: dict(answers_of(file, questions, each.series, each.n)) for each in wanted}

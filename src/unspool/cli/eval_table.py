@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unspool.cli.text import counted
 
 if TYPE_CHECKING:
+    from unspool.cli.eval_run import Answered
     from unspool.evals.figures import Figure
     from unspool.evals.question import Answer
 
@@ -32,7 +33,17 @@ def _row(figure: Figure) -> tuple[str, ...]:
     )
 
 
-def problem_dicts(answers: Mapping[str, Mapping[str, Sequence[Answer]]]) -> list[dict[str, Any]]:
+def answered_dict(answered: Answered, figures: Sequence[Figure]) -> dict[str, Any]:
+    """All that an evaluation says, for programs."""
+    return {
+        "settings": answered.settings,
+        "figures": [figure.to_dict() for figure in figures],
+        "problems": _problem_dicts(answered.answers),
+        "file": str(answered.path),
+    }
+
+
+def _problem_dicts(answers: Mapping[str, Mapping[str, Sequence[Answer]]]) -> list[dict[str, Any]]:
     """Each problem with what the judge said of each answer, by series; texts are in the file of answers."""
     names = {name: None for by_name in answers.values() for name in by_name}
     return [

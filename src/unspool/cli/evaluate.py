@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,34 +13,20 @@ from unspool.cli import amounts
 from unspool.cli.answer import NEEDS, spelled
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
-from unspool.cli.eval_options import (
-    AsJson,
-    Concurrency,
-    Fresh,
-    Greedy,
-    Out,
-    Search,
-    answer_them,
-    check_out,
-    one_best,
-    wanted_of,
-)
+from unspool.cli.eval_options import AsJson, Concurrency, Fresh, Greedy, Out, Search
+from unspool.cli.eval_run import Answered, Asked, EvalRun, How
 from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import Quiet
 from unspool.errors import BadRequest, brief
-from unspool.param_conflicts import COMPANIONS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from unspool.engine.limits import Limits
     from unspool.evals.figures import Figure
     from unspool.evals.question import Answer
+    from unspool.llm import LLM
 
 app = typer.Typer(no_args_is_help=True, help="Evaluate a model, and what searching for answers adds to it.")
 _SEED: Final = {"seed": 0}  # the same command says the same
-_MOST_SIDE: Final = 1024  # answers decoded side by side
 _MOST: Final = 1_000_000  # problems, and samples of each: more than anybody waits for
 
 
@@ -98,7 +84,6 @@ def humaneval(
     from unspool.evals.humaneval import questions_of, read_problems
     from unspool.evals.humaneval_figures import sample_figures, single_figures
     from unspool.evals.program_form import FORMS, form_for
-    from unspool.evals.settings import settings_of
     from unspool.search.verifiers.sandbox.run import run as run_in_sandbox
 
     n_samples, ks = amounts.whole("-n", n, 0, _MOST), _ks("1" if k is None else k)
@@ -117,39 +102,19 @@ def humaneval(
             "where the model has no chat template",
             code="bad_form",
         )
-    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
-    looks = one_best(search, decoding, n_samples)
-    check_out(out)
-    wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
+    how = How(out=out, fresh=fresh, concurrency=concurrency, quiet=quiet, as_json=as_json)
+    run = EvalRun.of(model, decoding, n_samples, greedy=greedy, search=search, how=how)
     found = read_problems(None if data is None else Path(data))
     run_in_sandbox("", "assert True")  # raises where there is none, before there are answers to judge
     n_problems = amounts.whole("--limit", limit, 1, len(found.problems)) if limit is not None else None
     problems = found.problems[:n_problems]
-    llm = model.load(quiet=quiet, limits=_limits(n_side))
-    try:
+
+    def ask(llm: LLM) -> Asked:
         asked = form_for(llm, form)
-        questions = questions_of(llm, problems, asked)
-        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=asked.stop, search=looks)
         benchmark = {"benchmark": "humaneval", "problems_sha256": found.sha256, "form": asked.name}
-        settings = settings_of(llm, benchmark, model.runner, questions, wanted)
-        path, answers = answer_them(
-            llm,
-            questions,
-            wanted,
-            settings,
-            out=out,
-            fresh=fresh,
-            concurrency=n_side,
-            quiet=quiet,
-            as_json=as_json,
-        )
-    finally:
-        llm.close()
-    figures = single_figures(answers["greedy"]) if greedy else []
-    if looks is not None:
-        figures += single_figures(answers["search"], spelled(looks))
-    figures += sample_figures(answers["sample"], n_samples, ks) if n_samples else []
-    _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
+        return Asked(questions_of(llm, problems, asked), asked.stop, benchmark)
+
+    _tell(run, run.answered(ask), single_figures, lambda each: sample_figures(each, n_samples, ks))
 
 
 @app.command("arithmetic")
@@ -181,47 +146,19 @@ def arithmetic(
     Answers are kept as they come, as in `unspool eval humaneval`.
     """
     from unspool.evals.arithmetic import questions_of, sample_figures, single_figures, stop_for
-    from unspool.evals.settings import settings_of
     from unspool.evals.word_problems import word_problems
 
     n_samples = amounts.whole("-n", n, 0, _MOST)
     seed = amounts.whole("--problem-seed", problem_seed, 0, 2**64 - 1)
-    decoding, n_side = model.beside(decoding), amounts.whole("--concurrency", concurrency, 1, _MOST_SIDE)
-    looks = one_best(search, decoding, n_samples)
-    check_out(out)
-    wanted_of(decoding, n_samples, greedy=greedy, stop=(), search=looks)  # refuses before anything is loaded
+    how = How(out=out, fresh=fresh, concurrency=concurrency, quiet=quiet, as_json=as_json)
+    run = EvalRun.of(model, decoding, n_samples, greedy=greedy, search=search, how=how)
     made = word_problems(amounts.whole("--problems", problems, 1, _MOST), seed=seed)
-    llm = model.load(quiet=quiet, limits=_limits(n_side))
-    try:
-        questions = questions_of(llm, made)
-        wanted = wanted_of(decoding, n_samples, greedy=greedy, stop=stop_for(llm), search=looks)
+
+    def ask(llm: LLM) -> Asked:
         benchmark = {"benchmark": "arithmetic", "problem_seed": seed}
-        settings = settings_of(llm, benchmark, model.runner, questions, wanted)
-        path, answers = answer_them(
-            llm,
-            questions,
-            wanted,
-            settings,
-            out=out,
-            fresh=fresh,
-            concurrency=n_side,
-            quiet=quiet,
-            as_json=as_json,
-        )
-    finally:
-        llm.close()
-    figures = single_figures(answers["greedy"]) if greedy else []
-    if looks is not None:
-        figures += single_figures(answers["search"], spelled(looks))
-    figures += sample_figures(answers["sample"], n_samples) if n_samples else []
-    _tell(figures, answers, settings, path, as_json=as_json, quiet=quiet)
+        return Asked(questions_of(llm, made), stop_for(llm), benchmark)
 
-
-def _limits(n_side: int) -> Limits:
-    """Room for so many answers side by side, each with all that may read beside it."""
-    from unspool.engine.limits import Limits
-
-    return Limits(n_rows=max(Limits().n_rows, n_side * (1 + len(COMPANIONS))), n_tasks=n_side)
+    _tell(run, run.answered(ask), single_figures, lambda each: sample_figures(each, n_samples))
 
 
 def _ks(text: str) -> list[int]:
@@ -230,24 +167,24 @@ def _ks(text: str) -> list[int]:
 
 
 def _tell(
-    figures: Sequence[Figure],
-    answers: Mapping[str, Mapping[str, Sequence[Answer]]],
-    settings: Mapping[str, Any],
-    path: Path,
-    *,
-    as_json: bool,
-    quiet: bool,
+    run: EvalRun,
+    done: Answered,
+    single_figures: Callable[..., list[Figure]],
+    sample_figures: Callable[[Mapping[str, Sequence[Answer]]], list[Figure]],
 ) -> None:
-    from unspool.cli.eval_table import empty_note, figure_rows, problem_dicts, summary_line
+    from unspool.cli.eval_table import answered_dict, empty_note, figure_rows, summary_line
     from unspool.cli.table import print_table
 
-    if not quiet and (note := empty_note(answers)) is not None:
-        others = "; --form chat may suit it better" if settings.get("form") in ("fill", "raw") else ""
+    figures = single_figures(done.answers["greedy"]) if run.greedy else []
+    if run.search is not None:
+        figures += single_figures(done.answers["search"], spelled(run.search))
+    figures += sample_figures(done.answers["sample"]) if run.n else []
+    if not run.how.quiet and (note := empty_note(done.answers)) is not None:
+        others = "; --form chat may suit it better" if done.settings.get("form") in ("fill", "raw") else ""
         print(f"note: {note}{others}", file=sys.stderr)
-    if as_json:
-        told = {"figures": [figure.to_dict() for figure in figures], "problems": problem_dicts(answers)}
-        print(json.dumps({"settings": settings, **told, "file": str(path)}))
+    if run.how.as_json:
+        print(json.dumps(answered_dict(done, figures)))
         return
     print_table(figure_rows(figures))
-    if not quiet:
-        print(f"\n{summary_line(answers, path)}", file=sys.stderr)
+    if not run.how.quiet:
+        print(f"\n{summary_line(done.answers, done.path)}", file=sys.stderr)

@@ -201,6 +201,13 @@ def test_what_has_no_meaning_is_refused_in_one_line(humaneval, arguments, says):
     assert ran.out == ""
 
 
+def test_a_cache_folder_that_takes_no_answers_is_refused_in_one_line(arithmetic, cache):
+    cache.write_text("a file is no folder")
+    ran = arithmetic("--problems", "1", "-n", "1", "--quiet")
+    assert (ran.exit_code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert f"{cache / 'evals'}: Not a directory; give --out a file in another folder" in ran.err
+
+
 def test_greedy_alone_needs_no_samples(humaneval):
     ran = humaneval("-n", "0", "--temperature", "0")
     assert ran.exit_code == 0, ran.err
@@ -272,6 +279,7 @@ def test_the_answer_of_a_search_is_what_the_search_says(arithmetic, model, tmp_p
             ["-n", "0", "--seed", "7"],
             "seed=7 is for samples or a search, and -n 0 leaves greedy answers alone",
         ),
+        (["-n", "0", "--xtc-probability", "0.5", "--top-k", "3", "--min-p", "0.1"], "top_k=3 is for samples"),
         (["-n", "0", "--top-k", "3"], "top_k=3 is for samples or a search, and -n 0 leaves greedy"),
         (["-n", "0", "--temperature", "0.5"], "temperature=0.5 is for samples or a search"),
         (
