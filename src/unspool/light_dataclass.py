@@ -15,6 +15,7 @@ import dataclasses
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ def _light(
     said.init, said.repr, said.eq, said.frozen = True, repr, eq, frozen
     made.__doc__ = docstring
     _check_fields(made)
-    later: dict[str, Callable[[Any], Callable[..., Any]]] = {"__init__": _init}
+    later: dict[str, Callable[[Any], Callable[..., Any]]] = {
+        "__init__": partial(_init, scope=getattr(sys.modules.get(cls.__module__), "__dict__", {}))
+    }
     if repr:
         later["__repr__"] = _standard("__repr__")
     if eq:
@@ -100,8 +103,9 @@ def _later(cls: type, name: str, make: Callable[[Any], Callable[..., Any]]) -> C
     return method
 
 
-def _init(cls: Any) -> Callable[..., None]:
-    """`__init__`, which goes by the slots: nothing else may set them."""
+def _init(cls: Any, scope: Any) -> Callable[..., None]:
+    """`__init__`, which goes by the slots: nothing else may set them. `scope` are the names of the class's
+    module, which may be gone by now."""
     names: dict[str, Any] = {"_FACTORY": _FACTORY}
     parameters: dict[bool, list[str]] = {False: [], True: []}  # by whether they are for keywords only
     lines = []
@@ -128,7 +132,7 @@ def _init(cls: Any) -> Callable[..., None]:
     body = "\n  ".join(lines or ["pass"])
     made: dict[str, Any] = {}
     source = f"def make({', '.join(names)}):\n def __init__({head}):\n  {body}\n return __init__"
-    exec(source, vars(sys.modules[cls.__module__]), made)  # among the names of the class's module
+    exec(source, scope, made)
     init: Callable[..., None] = made["make"](**names)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__annotations__ = {field.name: field.type for field in dataclasses.fields(cls) if field.init}
@@ -142,7 +146,7 @@ def _standard(name: str) -> Callable[[Any], Callable[..., Any]]:
     def make(cls: Any) -> Callable[..., Any]:
         fields = {field.name: field for field in dataclasses.fields(cls)}
         types = {name: field.type for name, field in fields.items()}
-        bare = type(cls.__name__, (), {**fields, "__annotations__": types, "__module__": cls.__module__})
+        bare = type(cls.__name__, (), {**fields, "__annotations__": types, "__module__": __name__})
         method: Callable[..., Any] = vars(dataclasses.dataclass(init=False, frozen=True)(bare))[name]
         return method
 

@@ -6,11 +6,13 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, field
 from dataclasses import dataclass as standard
 from threading import Barrier
+from types import ModuleType
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import pytest
@@ -253,6 +255,15 @@ def test_what_is_called_has_the_signature_of_its_call() -> None:
 
     assert list(inspect.signature(Adds(2)).parameters) == ["to"]
     assert list(inspect.signature(Adds).parameters) == ["n"]
+
+
+def test_the_first_one_may_be_made_when_the_module_of_its_class_is_gone() -> None:
+    gone = ModuleType("gone")
+    sys.modules["gone"] = gone
+    declared = "@light(frozen=True, slots=True)\nclass A:\n x: int"
+    exec(declared, vars(gone) | {"light": light}, vars(gone))
+    del sys.modules["gone"]
+    assert repr(gone.A(3)) == "A(x=3)"
 
 
 def test_threads_may_make_the_first_one_at_once() -> None:
