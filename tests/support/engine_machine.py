@@ -105,6 +105,7 @@ class Machine:
         self, rng, make_runner, vocabulary, sizes: Sizes, n_pages: int, limits: Limits, make_amateur=None
     ) -> None:
         self.rng, self.sizes = rng, sizes
+        self._is_followed = np.random.default_rng(1)  # apart: who reads an answer changes nothing else
         self.runner = Flaky(make_runner(n_pages))
         self.amateur = None if make_amateur is None else Flaky(make_amateur(n_pages))
         self.engine = Engine(
@@ -149,7 +150,7 @@ class Machine:
             return
         request = random_request(self.rng, self.sizes, self.prompt(), self.amateur is not None)
         try:
-            request_id = self.engine.add(request, is_followed=self.rng.random() < 2 / 3)
+            request_id = self.engine.add(request, is_followed=self._is_followed.random() < 2 / 3)
             self.in_flight[request_id] = Asked(request)
         except CapacityError:
             self.seen["refused"] += 1
