@@ -8,12 +8,13 @@
 namespace unspool {
 namespace UNSPOOL_ISA {
 
-// What is asked for with every group of a tile: some lines at `next`, Fetch::kBesideBytes at `beside`; of
-// what is null, nothing.
+// What is asked for with every group of a tile: some lines at `next`, `beside_bytes` at `beside`; of what is
+// null, nothing.
 struct Asking {
   const uint8_t* next = nullptr;  // once past `end` it goes on at `then`
   const uint8_t *end = reinterpret_cast<const uint8_t*>(UINTPTR_MAX), *then = nullptr;
   const uint8_t* beside = nullptr;
+  int beside_bytes = Fetch::kBesideBytes;  // a multiple of that
 
   void turn(const uint8_t* at, const uint8_t* to) {
     end = at, then = to;
@@ -28,8 +29,8 @@ struct Asking {
       turn_if_past();
     }
     if (beside) {
-      ask_for<Fetch::kBesideBytes / 64>(beside);
-      beside += Fetch::kBesideBytes;
+      for (const uint8_t* const stop = beside + beside_bytes; beside < stop; beside += Fetch::kBesideBytes)
+        ask_for<Fetch::kBesideBytes / 64>(beside);
     }
   }
 

@@ -147,7 +147,8 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       x.n_rows <= kFewRows ? kNearBytes : w.tile_bytes * (w.tile_bytes < kFarBytes ? 2 : 1);
   const bool followed =
       !TWO_LEVEL && x.n_rows <= kFewRows && (size_t)(tile1 - tile0) * w.tile_bytes >= kFollowedBytes;
-  const size_t beside_bytes = (size_t)Fetch::kBesideBytes * (w.k_padded / kGroup);
+  const int beside_each = x.n_rows > Acts::kBlock ? Fetch::kBesideBytesOfMany : Fetch::kBesideBytes;
+  const size_t beside_bytes = (size_t)beside_each * (w.k_padded / kGroup);
   const int n_more = (x.n_rows - 1) / Acts::kBlock;  // blocks of rows after the first
   const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };
   for (int first = tile0; first < tile1; first += block) {
@@ -170,6 +171,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         Asking asking;
+        asking.beside_bytes = beside_each;
         if (followed) {
           if (t + 1 == tile1) asking.next = fetch.then;
         } else if (row == 0) {
