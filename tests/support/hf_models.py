@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pipelines import tiny_pipeline
 
+RECORDED = Path(__file__).parents[1] / "data" / "logits"  # of transformers, by case
 N_TOKENS = 40  # longer than every window and every original context of the cases
 
 
@@ -161,4 +163,13 @@ def write_hf_folder(folder: Path, config: dict[str, Any], weights: dict[str, np.
         file.write(len(text).to_bytes(8, "little") + text)
         for array in weights.values():
             file.write(np.ascontiguousarray(array, "<f4").tobytes())
+    return folder
+
+
+def write_case(folder: Path, case: HfCase) -> Path:
+    """The model of a case as it was recorded, with a tokenizer."""
+    record = json.loads((RECORDED / f"{case.name}.json").read_text())
+    shapes = {name: tuple(shape) for name, shape in record["shapes"].items()}
+    write_hf_folder(folder, record["config"], case_weights(shapes, case.model_type))
+    tiny_pipeline(case.config["vocab_size"]).save(str(folder / "tokenizer.json"))
     return folder

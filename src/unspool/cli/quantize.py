@@ -13,7 +13,9 @@ from unspool.sizes import shown
 
 
 def quantize(
-    model: Annotated[str, typer.Argument(metavar="IN", help="A GGUF file, or a catalogue name.")],
+    model: Annotated[
+        str, typer.Argument(metavar="IN", help="A GGUF file, a safetensors folder, or a catalogue name.")
+    ],
     out: Annotated[str, typer.Argument(metavar="OUT", help="The GGUF file to write.")],
     kind: Annotated[
         str,
@@ -21,8 +23,8 @@ def quantize(
             "--type",
             "-t",
             metavar="TYPE",
-            help="q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k or q6_k. Embedding and output matrices keep 6 "
-            "or 8 bits.",
+            help="q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k or q6_k, where embedding and output matrices keep "
+            "6 or 8 bits; or f16, bf16 or f32.",
         ),
     ] = "q4_k",
     threads: Threads = None,
@@ -32,6 +34,8 @@ def quantize(
     ] = False,
 ) -> None:
     """Write a GGUF file with the same metadata and tokenizer, and matrices of fewer bits.
+
+    A folder with safetensors weights is converted; what GGUF has no words for is refused.
 
     Each block's scale and offset are found by a least-squares search. A model in F32, F16 or BF16 gives the
     best result: what was quantized before loses a second time.

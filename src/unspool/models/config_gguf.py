@@ -101,8 +101,11 @@ def _attention_scale(
     fields: Fields, family: Family, width: int, n_heads: int, n_layers: int, head_dim: int
 ) -> float:
     stated = fields.optional_number("attention.scale", 0.0, bounds.MAX_FACTOR)
-    if stated is not None:
-        return stated
+    return usual_attention_scale(family, width, n_heads, n_layers, head_dim) if stated is None else stated
+
+
+def usual_attention_scale(family: Family, width: int, n_heads: int, n_layers: int, head_dim: int) -> float:
+    """Where the file does not say."""
     if _GEMMA_27B_LAYERS.get(family.name) == n_layers:
         return 1.0 / math.sqrt(width // n_heads)
     return 1.0 / math.sqrt(head_dim)
@@ -121,14 +124,24 @@ def _window_layers(fields: Fields, family: Family, n_layers: int) -> tuple[int, 
         return 0, (False,) * n_layers
     if fields.has(pattern) and isinstance(fields.raw(pattern), list | tuple | np.ndarray):
         return window, tuple(bool(windowed) for windowed in fields.sequence(pattern, n_layers))
-    period = family.window_period
     if fields.has(pattern):
-        period = fields.integer(pattern, 1, bounds.MAX_LAYERS)
-    elif family.upper_windows:  # GGUF has no key that says from which layer on
+        return window, _periodic(fields.integer(pattern, 1, bounds.MAX_LAYERS), n_layers)
+    usual = usual_windows(family, n_layers)
+    if usual is None:
         raise unsupported(fields.path, f"{fields.name(key)} = {window} without {fields.name(pattern)}")
-    if period is None:
-        return window, (True,) * n_layers
-    return window, tuple((layer + 1) % period != 0 for layer in range(n_layers))
+    return window, usual
+
+
+def usual_windows(family: Family, n_layers: int) -> tuple[bool, ...] | None:
+    """Which layers have the window where the file does not say; None where nothing is usual, for GGUF has no
+    key that says from which layer on."""
+    if family.upper_windows:
+        return None
+    return (True,) * n_layers if family.window_period is None else _periodic(family.window_period, n_layers)
+
+
+def _periodic(period: int, n_layers: int) -> tuple[bool, ...]:
+    return tuple((layer + 1) % period != 0 for layer in range(n_layers))
 
 
 def _rotaries(

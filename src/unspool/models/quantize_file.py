@@ -1,4 +1,5 @@
-"""From a GGUF file to a smaller one: the same metadata and tokenizer, matrices in another encoding.
+"""From a GGUF file to a smaller one: the same metadata and tokenizer, matrices in another encoding. A folder
+with safetensors weights is put into the words of GGUF before (conversion/).
 
 Vectors stay as they are. Embedding and output matrices keep more than the others where these have 4 or 5
 bits, as is usual in such files: Q8_0 beside the kinds with a scale per 32 values, Q6_K beside those with
@@ -13,17 +14,20 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from unspool.errors import BadRequest, UnsupportedModel, brief, named
+from unspool.errors import BadRequest, brief, named
 from unspool.light_dataclass import dataclass
 from unspool.models.weights import Encoding, Tensor, open_weights
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, GgufSource
-from unspool.models.weights.gguf_writer import Planned, u32_pair, write_gguf
+from unspool.models.weights.gguf_writer import Planned, pair, write_gguf
 from unspool.models.weights.quantize import quantize
 from unspool.models.weights.quantized_source import OUTER
 from unspool.thread_count import check_threads
 from unspool.whole_file import folder_problem
+
+if TYPE_CHECKING:
+    from unspool.models.conversion import ConvertedFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,9 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "q4_k": Kind(_E.Q4_K, _E.Q6_K, _E.Q4_1, 14),
         "q5_k": Kind(_E.Q5_K, _E.Q6_K, _E.Q5_1, 16),
         "q6_k": Kind(_E.Q6_K, _E.Q6_K, _E.Q8_0, 18),
+        "f16": Kind(_E.F16, _E.F16, _E.F16, 1),
+        "bf16": Kind(_E.BF16, _E.BF16, _E.BF16, 32),
+        "f32": Kind(_E.F32, _E.F32, _E.F32, 0),
     }
 )
 _QUANTIZATION_VERSION: Final = 2  # of the block layouts
@@ -70,13 +77,14 @@ def quantize_file(
     replace: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Quantized:
-    """Write `out`, a GGUF file of `model` with matrices of `kind`.
+    """Write `out`, a GGUF file of `model` with matrices of `kind`. `model` is a GGUF file, or a folder with
+    safetensors weights.
 
     progress  called with a tensor's name, its number and how many there are, before it is worked on
     replace   an existing file gives way
 
-    Raises BadRequest for a kind or a path that makes no sense, UnsupportedModel where the model is no GGUF
-    file, ModelFileError where values are no numbers or the file cannot be written.
+    Raises BadRequest for a kind or a path that makes no sense, UnsupportedModel where a folder holds
+    what GGUF cannot say, ModelFileError where values are no numbers or the file cannot be written.
     """
     chosen = kind_named(kind)
     check_threads(n_threads)
@@ -84,12 +92,11 @@ def quantize_file(
     _check_target(model, out, replace)
     source = open_weights(model)
     try:
-        if not isinstance(source, GgufSource):
-            raise UnsupportedModel(
-                f"{model}: is a safetensors folder, and quantize reads GGUF files; convert it first, or load "
-                f"it with {named('weights', 'q4')} or 'q8'"
-            )
-        return _write(source, out, chosen, n_threads, progress)
+        if isinstance(source, GgufSource):
+            return _write(source, model.stat().st_size, out, chosen, n_threads, progress)
+        from unspool.models.conversion import ConvertedFolder
+
+        return _write(ConvertedFolder(source), source.n_bytes, out, chosen, n_threads, progress)
     finally:
         source.close()
 
@@ -120,36 +127,39 @@ def _check_target(model: Path, out: Path, replace: bool) -> None:
 
 
 def _write(
-    source: GgufSource,
+    source: GgufSource | ConvertedFolder,
+    n_bytes: int,
     out: Path,
     kind: Kind,
     n_threads: int | None,
     progress: Callable[[str, int, int], None] | None,
 ) -> Quantized:
-    tensors = [source.tensor(name) for name in source.names()]
-    planned = [Planned(tensor.name, tensor.shape, _encoding(tensor, kind)) for tensor in tensors]
+    planned, again = [], False
+    for name in source.names():
+        tensor = source.tensor(name)
+        plan = Planned(name, tensor.shape, _encoding(tensor, kind))
+        planned.append(plan)
+        again |= tensor.encoding.block_values > 1 and tensor.encoding is not plan.encoding
 
     def made() -> Iterator[Tensor]:
-        for number, (tensor, plan) in enumerate(zip(tensors, planned, strict=True)):
+        for number, plan in enumerate(planned):
             if progress is not None:
-                progress(tensor.name, number, len(tensors))
+                progress(plan.name, number, len(planned))
+            tensor = source.tensor(plan.name)
             yield tensor if plan.encoding is tensor.encoding else quantize(tensor, plan.encoding, n_threads)
 
     pairs = source.pairs() | {
-        "general.file_type": u32_pair("general.file_type", kind.file_type),
-        "general.quantization_version": u32_pair("general.quantization_version", _QUANTIZATION_VERSION),
+        "general.file_type": pair("general.file_type", kind.file_type),
+        "general.quantization_version": pair("general.quantization_version", _QUANTIZATION_VERSION),
     }
     alignment: Any = source.metadata.get("general.alignment", DEFAULT_ALIGNMENT)
     write_gguf(out, list(pairs.values()), planned, made(), alignment)
     return Quantized(
         path=out,
-        bytes_before=source.path.stat().st_size,
+        bytes_before=n_bytes,
         bytes_after=out.stat().st_size,
         encodings=dict(Counter(plan.encoding.label for plan in planned).most_common()),
-        again=any(
-            tensor.encoding.block_values > 1 and tensor.encoding is not plan.encoding
-            for tensor, plan in zip(tensors, planned, strict=True)
-        ),
+        again=again,
     )
 
 

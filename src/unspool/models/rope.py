@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +21,15 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Rotary:
-    """The rotation of one kind of layer: what ops.Rope needs besides the head's size."""
+    """The rotation of one kind of layer: what ops.Rope needs besides the head's size.
+
+    How it was made is for who writes it to a file; two that rotate alike are equal.
+    """
 
     inv_freq: tuple[float, ...]  # (n/2,) radians a position
     magnitude: float = 1.0
+    base: float | None = field(default=None, compare=False, repr=False)
+    scaling: Scaling | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,8 @@ def frequencies(base: float, n_rotated: int) -> F64:
 
 def rotary(base: float, n_rotated: int, scaling: Scaling | None = None) -> Rotary:
     """The rotation with the given base, stretched by `scaling` when there is one."""
-    return _rotary(frequencies(base, n_rotated)) if scaling is None else scaling.rotary(base, n_rotated)
+    made = _rotary(frequencies(base, n_rotated)) if scaling is None else scaling.rotary(base, n_rotated)
+    return replace(made, base=base, scaling=scaling)
 
 
 def divided(plain: Rotary, factors: Sequence[float] | npt.NDArray[np.float32]) -> Rotary:

@@ -38,8 +38,10 @@ def test_the_file_keeps_metadata_and_vectors_and_is_near_in_its_matrices(kind, m
                 continue
             values = dequantize(old)
             error = np.sqrt(((dequantize(new) - values) ** 2).mean() / (values**2).mean())
-            assert error <= 1.03 * RELATIVE_ERROR[new.encoding]  # so few values scatter
-    assert told.bytes_after == told.path.stat().st_size < told.bytes_before == model.stat().st_size
+            assert error <= 1.03 * RELATIVE_ERROR.get(new.encoding, 0.0)  # so few values scatter
+    assert told.bytes_after == told.path.stat().st_size
+    assert told.bytes_before == model.stat().st_size
+    assert kind == "f32" or told.bytes_after < told.bytes_before
     assert not told.again
 
 

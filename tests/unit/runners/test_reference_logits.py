@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from executing import logits_by_token, logits_whole, reference_runner
-from hf_models import HF_CASES, case_tokens, case_weights, write_hf_folder
+from hf_models import HF_CASES, RECORDED, case_tokens, case_weights, write_hf_folder
 
 from unspool.models.weights import open_weights
 
-RECORDED = Path(__file__).parent.parent.parent / "data" / "logits"
 TOLERANCE = 1e-4
 
 

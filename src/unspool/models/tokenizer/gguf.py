@@ -33,7 +33,7 @@ _MERGES = "tokenizer.ggml.merges"
 _SCORES = "tokenizer.ggml.scores"
 
 _ENDS = ("eos", "eot", "eom")
-_ROLES = {  # the word in the file -> the name that chat templates use
+ROLE_NAMES = {  # the word in the file -> the name that chat templates use
     "bos": "bos_token",
     "eos": "eos_token",
     "unknown": "unk_token",
@@ -179,7 +179,7 @@ def _vocabulary(fields: Fields, tokens: list[str]) -> dict[str, int]:
 def _roles(fields: Fields, vocab_size: int, defaults: Mapping[str, int]) -> dict[str, int]:
     """The ids that the file gives a role: bos, eos, eot, ..."""
     roles = {role: token_id for role, token_id in defaults.items() if token_id < vocab_size}
-    for role in dict.fromkeys((*_ROLES, *_ENDS)):
+    for role in dict.fromkeys((*ROLE_NAMES, *_ENDS)):
         token_id = fields.token_id(f"tokenizer.ggml.{role}_token_id", vocab_size)
         if token_id is not None:
             roles[role] = token_id
@@ -256,7 +256,7 @@ def _parts(
         adds_bos=adds_bos,
         strips_leading_space=strips_leading_space,
         restarts=True,
-        special_tokens={_ROLES[role]: tokens[i] for role, i in roles.items() if role in _ROLES},
+        special_tokens={ROLE_NAMES[role]: tokens[i] for role, i in roles.items() if role in ROLE_NAMES},
     )
 
 

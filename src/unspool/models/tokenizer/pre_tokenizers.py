@@ -28,7 +28,7 @@ _PUNCTUATION = r" ?[^\s\p{L}\p{N}]+[\r\n]*"
 _BLANK = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 _WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
 
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+GPT2_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3 = rf"{_CONTRACTION}|{_WORD}|\p{{N}}{{1,3}}|{_PUNCTUATION}|{_BLANK}"
 _QWEN2 = rf"{_CONTRACTION}|{_WORD}|\p{{N}}|{_PUNCTUATION}|{_BLANK}"
 _QWEN35 = (
@@ -71,11 +71,11 @@ def _class(ranges: str) -> str:
 
 
 _RULES: dict[WordRule, str] = {
-    WordRule((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", r"[0-9][0-9][0-9]")): "default",
-    WordRule((_GPT2,)): (
+    WordRule((r"[\p{P}\$\+<=>\^~\|]+", GPT2_WORDS, r"\p{N}+", r"[0-9][0-9][0-9]")): "default",
+    WordRule((GPT2_WORDS,)): (
         "gpt-2 phi-2 mpt olmo jais exaone4 gigachat a.x-4.0 mellum trillion granite-docling"
     ),
-    WordRule((r"\p{N}", _GPT2)): "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
+    WordRule((r"\p{N}", GPT2_WORDS)): "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2",
     WordRule((_LLAMA3,), takes_whole_words=True, adds_bos=True): (
         "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2"
     ),
@@ -84,7 +84,7 @@ _RULES: dict[WordRule, str] = {
     WordRule((_QWEN35,)): "qwen35",
     WordRule((_GPT4O,)): "gpt-4o llama4 kanana2 talkie minimax-m2",
     WordRule((_TEKKEN,), takes_whole_words=True, adds_bos=True): "tekken",
-    WordRule((r"[\p{P}\$\+<=>\^~\|`]+", _GPT2, r"[0-9][0-9][0-9]")): "falcon",
+    WordRule((r"[\p{P}\$\+<=>\^~\|`]+", GPT2_WORDS, r"[0-9][0-9][0-9]")): "falcon",
     WordRule(
         (
             r"[\r\n]",

@@ -31,10 +31,15 @@ _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 def tokenizer_from_folder(folder: Path, metadata: Mapping[str, Any]) -> Tokenizer:
     """`folder` and `metadata` are those of a `WeightSource`."""
+    return Tokenizer(tokenizer_parts(folder, metadata))
+
+
+def tokenizer_parts(folder: Path, metadata: Mapping[str, Any]) -> TokenizerParts:
+    """What the tokenizer of a folder is made of."""
     file = folder / "tokenizer.json"
     pipeline = _read_pipeline(file)
     config = read_optional_json_object(folder / "tokenizer_config.json")
-    return Tokenizer(_parts(file, pipeline, config, metadata))
+    return _parts(file, pipeline, config, metadata)
 
 
 def _read_pipeline(file: Path) -> Any:
@@ -89,7 +94,7 @@ def _parts(
         adds_bos=_adds_bos(file, pipeline, config, bos_id),
         strips_leading_space=strips,
         restarts=not any(
-            node.get("prepend_scheme") == "first" for node in _flat(_state(pipeline.pre_tokenizer))
+            node.get("prepend_scheme") == "first" for node in flat_state(pipeline.pre_tokenizer)
         ),
         special_tokens=special_tokens,
     )
@@ -97,7 +102,7 @@ def _parts(
 
 def _spelling(file: Path, pipeline: Any) -> tuple[Spelling, bool]:
     """How pieces become bytes, and whether a leading space is taken away: both are said by the decoder."""
-    nodes = list(_flat(_state(pipeline.decoder)))
+    nodes = list(flat_state(pipeline.decoder))
     kinds = {node["type"] for node in nodes}
     if kinds == {"ByteLevel"}:
         return Spelling.BYTE_LEVEL, False
@@ -114,12 +119,9 @@ def _spelling(file: Path, pipeline: Any) -> tuple[Spelling, bool]:
     )
 
 
-def _state(component: Any) -> dict[str, Any] | None:
-    """The JSON of a component of the tokenizers library."""
-    if component is None:
-        return None
-    state: dict[str, Any] = json.loads(component.__getstate__())
-    return state
+def flat_state(component: Any) -> list[dict[str, Any]]:
+    """The JSON of a component of the tokenizers library, or of the parts of a sequence; [] for None."""
+    return _flat(None if component is None else json.loads(component.__getstate__()))
 
 
 def _flat(node: dict[str, Any] | None) -> list[dict[str, Any]]:
@@ -136,13 +138,13 @@ def _preparations(pipeline: Any, spelling: Spelling, strips: bool) -> dict[Start
     """As the file says for text. For bytes: no normalization, and exactly one space before the first word."""
     from tokenizers import normalizers, pre_tokenizers
 
-    words = _flat(_state(pipeline.pre_tokenizer))
+    words = flat_state(pipeline.pre_tokenizer)
     for node in words:
         if node["type"] == "Metaspace":
             node["prepend_scheme"] = "never"
         elif node["type"] == "ByteLevel":
             node["add_prefix_space"] = False
-    kept = [node for node in _flat(_state(pipeline.normalizer)) if node["type"] == "ByteLevel"]
+    kept = [node for node in flat_state(pipeline.normalizer) if node["type"] == "ByteLevel"]
     if spelling is Spelling.SPACE_MARK:
         kept = [{"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK}]
     prefix = [{"type": "Prepend", "prepend": SPACE_MARK}] if strips else []

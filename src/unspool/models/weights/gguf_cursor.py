@@ -25,7 +25,7 @@ class Cursor:
 
     __slots__ = ("buffer", "end", "path", "position")
 
-    def __init__(self, path: Path, buffer: mmap.mmap) -> None:
+    def __init__(self, path: Path, buffer: mmap.mmap | bytes) -> None:
         self.path = path
         self.buffer = buffer
         self.position = 0

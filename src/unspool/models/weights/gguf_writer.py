@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from unspool.errors import ModelFileError, reason
 from unspool.light_dataclass import dataclass
@@ -15,7 +20,8 @@ from unspool.models.weights.ggml_types import ENCODING_OF_TYPE
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, MAGIC
 
 _VERSION = 3
-_U32 = 4  # the value type
+_U32, _F32, _BOOL, _STRING, _ARRAY = 4, 6, 7, 8, 9  # value types
+_ARRAY_TYPES: Final[Mapping[str, int]] = MappingProxyType({"<i4": 5, "<f4": _F32, "|b1": _BOOL})
 _TYPES = {encoding: number for number, encoding in ENCODING_OF_TYPE.items()}
 
 
@@ -35,9 +41,28 @@ class Planned:
         return n_values // self.encoding.block_values * self.encoding.block_bytes
 
 
-def u32_pair(key: str, value: int) -> bytes:
-    """The bytes of a metadata pair whose value is a whole number."""
-    return _text(key) + struct.pack("<II", _U32, value)
+Value = bool | int | float | str | Sequence[str] | npt.NDArray[np.int32 | np.float32 | np.bool_]
+
+
+def pair(key: str, value: Value) -> bytes:
+    """The bytes of a metadata pair: a whole number in 32 bits without a sign, a fraction in float32, an array
+    as what it holds."""
+    return _text(key) + _value(value)
+
+
+def _value(value: Value) -> bytes:
+    if isinstance(value, bool):
+        return struct.pack("<I?", _BOOL, value)
+    if isinstance(value, int):
+        return struct.pack("<II", _U32, value)
+    if isinstance(value, float):
+        return struct.pack("<If", _F32, value)
+    if isinstance(value, str):
+        return struct.pack("<I", _STRING) + _text(value)
+    if isinstance(value, np.ndarray):
+        head = struct.pack("<IIQ", _ARRAY, _ARRAY_TYPES[value.dtype.str], len(value))
+        return head + value.tobytes()
+    return struct.pack("<IIQ", _ARRAY, _STRING, len(value)) + b"".join(map(_text, value))
 
 
 def write_gguf(

@@ -15,6 +15,7 @@ import numpy as np
 
 from unspool.errors import ModelFileError
 from unspool.models.weights.base import Encoding, Tensor
+from unspool.models.weights.blocks_plain import encode_bf16, encode_f16, encode_f32
 from unspool.models.weights.dequantize import DECODERS
 from unspool.models.weights.encode_k import encode_q4_k, encode_q5_k, encode_q6_k
 from unspool.models.weights.encode_legacy import (
@@ -40,9 +41,14 @@ ENCODERS: Final[Mapping[Encoding, Callable[[F32], U8]]] = MappingProxyType(
         Encoding.Q6_K: encode_q6_k,
     }
 )
+_PLAIN: Final[Mapping[Encoding, Callable[[F32], U8]]] = MappingProxyType(
+    {Encoding.F32: encode_f32, Encoding.F16: encode_f16, Encoding.BF16: encode_bf16}
+)
 
 RELATIVE_ERROR: Final[Mapping[Encoding, float]] = MappingProxyType(
     {
+        Encoding.F16: 0.00021,
+        Encoding.BF16: 0.00167,
         Encoding.Q4_0: 0.083,
         Encoding.Q4_1: 0.072,
         Encoding.Q5_0: 0.041,
@@ -65,6 +71,7 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
     """
     stored, n_block = tensor.encoding, encoding.block_values
     assert tensor.shape[-1] % n_block == 0, (tensor.name, tensor.shape, encoding)
+    encode = ENCODERS.get(encoding) or _PLAIN[encoding]
     n_values = int(np.prod(tensor.shape))
     # A piece is whole blocks of both encodings: every block has a power of two of values.
     n_whole = max(n_block, stored.block_values)
@@ -80,7 +87,7 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
                 raise ModelFileError(
                     tensor.name, "values", "are infinite, not numbers or past 60000; fetch the model again"
                 )
-            out[_bytes_of(encoding, start) : _bytes_of(encoding, stop)] = ENCODERS[encoding](values)
+            out[_bytes_of(encoding, start) : _bytes_of(encoding, stop)] = encode(values)
 
     with ThreadPoolExecutor(n_threads or usual_threads()) as pool:
         list(pool.map(work, range(0, n_values, step)))

@@ -59,6 +59,7 @@ class SafetensorsSource:
         self._checkpoint = _checkpoint(config_path, config)
         self._files: dict[Path, SafetensorsFile] | None = {}
         self._places: dict[str, _Place] = {}
+        self.n_bytes: int = sum(file_path.stat().st_size for file_path, _ in files)
         for file_path, indexed_names in files:
             file = SafetensorsFile(file_path)
             self._files[file_path] = file

@@ -27,7 +27,7 @@ class StringArray(Sequence[str]):
     __slots__ = ("_buffer", "_field", "_path", "_starts")
 
     def __init__(
-        self, path: Path, field: str, buffer: mmap.mmap, starts: npt.NDArray[np.int64], end: int
+        self, path: Path, field: str, buffer: mmap.mmap | bytes, starts: npt.NDArray[np.int64], end: int
     ) -> None:
         # String i is the bytes [starts[i], starts[i + 1] - 8): eight bytes of length lie between two strings.
         self._path = path

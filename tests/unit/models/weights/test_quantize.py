@@ -144,3 +144,16 @@ def test_the_native_fits_refuse_blocks_that_are_too_wide_and_take_none() -> None
     for width in (0, 257):
         with pytest.raises(ValueError, match="blocks of 1 to 256 values, got"):
             _native.fit_scales(np.zeros((3, width), np.float32), -8)
+
+
+@pytest.mark.parametrize("encoding", [Encoding.F32, Encoding.F16, Encoding.BF16], ids=lambda e: e.label)
+def test_plain_values_are_the_nearest_that_there_are(encoding):
+    values = np.random.default_rng(5).standard_t(2, (64, 256)).astype(np.float32)
+    values[0, :6] = [0.0, -0.0, 1.00390625, 1.01171875, 6e-8, 1e-30]  # ties of bfloat16, and the very small
+    made = quantize(tensor_of(values), encoding)
+    kind = gguf.GGMLQuantizationType[encoding.name]
+    assert made.data.tobytes() == gguf.quants.quantize(values, kind).tobytes()
+    if encoding in RELATIVE_ERROR:
+        normal = np.random.default_rng(6).standard_normal((64, 1024)).astype(np.float32)
+        error = relative_error(dequantize(quantize(tensor_of(normal), encoding)), normal)
+        assert 0.97 * RELATIVE_ERROR[encoding] < error <= RELATIVE_ERROR[encoding]

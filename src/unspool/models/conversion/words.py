@@ -1,0 +1,184 @@
+"""What a GGUF file says about a tokenizer, from the tokenizer.json of a Hugging Face folder.
+
+GGUF names a tokenizer instead of describing it: byte-level BPE with one of the known ways of cutting words,
+or SentencePiece, whose merges follow from scores. So a tokenizer.json is taken apart and looked up, and one
+that is none of these is refused. Two habits are lost, as in every GGUF file: NFC, for there is no normalizer
+(texts that are in NFC already, which is nearly all there is, get the same ids); and Metaspace's, which puts
+no space before a text that begins with one, or before what follows a control token. SentencePiece does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from unspool.errors import UnsupportedModel, named
+from unspool.models.chat_sources import template_sources
+from unspool.models.tokenizer.end_tokens import END_NAMES
+from unspool.models.tokenizer.gguf import ROLE_NAMES, tokenizer_from_gguf
+from unspool.models.tokenizer.merges import derive_merges
+from unspool.models.tokenizer.parts import Start, TokenizerParts, TokenKind
+from unspool.models.tokenizer.pre_tokenizers import GPT2_WORDS, WORD_RULES
+from unspool.models.tokenizer.spelling import Spelling
+from unspool.models.tokenizer.tokenizer import Tokenizer
+from unspool.models.tokenizer.tokenizer_json import flat_state, tokenizer_parts
+from unspool.models.weights.base import WeightSource
+from unspool.models.weights.gguf_writer import Value
+from unspool.types import F32
+
+_KEY: Final = "tokenizer.ggml."
+_TEMPLATE: Final = "tokenizer.chat_template"
+_MARK_NODES: Final = frozenset({"Replace", "Prepend"})  # of normalizers that only mark spaces
+# Texts in which tokenizers differ: words and their ends, digits, blanks, scripts, code, odd bytes.
+_PROBES: Final = (
+    "Hello world, it's 12345 o'clock — I'LL be there; don't WAIT!",
+    "two  spaces\n\n\nand\tlines\r\n    four    \n",
+    "naïve café Straße 数字と漢字、한국어 русский العربية ไทย 🙂🇫🇷 x²½",
+    "def f(x):\n    return {'a_b': x[0]**2, \"c\": None}  # HTTPServer camelCase 0x1F\n",
+    "<b>€1,000.00</b> a.b@c.de http://x.y/z?q=1&r=2 \u200b\u00a0end",
+)
+
+
+def word_values(source: WeightSource) -> dict[str, Value]:
+    """Metadata keys, chat templates too, with their values; UnsupportedModel where a file cannot say it."""
+    parts = tokenizer_parts(source.path, source.metadata)
+    model = json.loads(parts.model.__getstate__())
+    for trait in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
+        if model.get(trait):
+            raise _untold(source.path, f"its {trait}")
+    texts = _texts(parts)
+    values: dict[str, Value] = {
+        "tokens": texts,
+        "token_type": np.asarray(parts.kinds, dtype="<i4"),
+        "add_bos_token": parts.adds_bos,
+    }
+    ids = {text: i for i, text in enumerate(texts)}
+    roles = {role: ids.get(parts.special_tokens.get(name, "")) for role, name in ROLE_NAMES.items()}
+    values |= {f"{role}_token_id": token_id for role, token_id in roles.items() if token_id is not None}
+    free = [role for role in ("eos", "eot", "eom") if roles.get(role) is None]
+    ends = _not_known(parts, sorted(parts.eos_ids - {roles["eos"]}))
+    values |= {f"{role}_token_id": token_id for role, token_id in zip(free, ends, strict=False)}
+    if parts.spelling is Spelling.BYTE_LEVEL:
+        values |= _byte_level(parts, model)
+    else:
+        values |= _sentencepiece(parts, model, texts)
+    templates = template_sources(source)
+    named = sorted(set(templates) - {"default"})
+    result = {f"{_KEY}{key}": value for key, value in values.items()}
+    result |= {f"{_TEMPLATE}.{name}": templates[name] for name in named}
+    if named:
+        result[f"{_TEMPLATE}s"] = named
+    if "default" in templates:
+        result[_TEMPLATE] = templates["default"]
+    return result
+
+
+def check_same_words(source: WeightSource, path: Path, metadata: Mapping[str, Any]) -> None:
+    """UnsupportedModel where a tokenizer that is read from these keys is not the folder's."""
+    own, its = Tokenizer(tokenizer_parts(source.path, source.metadata)), tokenizer_from_gguf(path, metadata)
+    (own_bytes, own_ends), (its_bytes, its_ends) = own.all_token_bytes(), its.all_token_bytes()
+    if own_bytes != its_bytes or own_ends.tolist() != its_ends.tolist():
+        raise _untold(path, "its tokens")
+    for name in ("eos_ids", "bos_id", "adds_bos", "strips_leading_space"):
+        if getattr(own, name) != getattr(its, name):
+            raise _untold(path, f"{name} = {getattr(own, name)!r}")
+    for text in (*_PROBES, *own.special_tokens.values()):
+        for parse_special in (False, True):
+            if own.encode(text, parse_special=parse_special) != its.encode(text, parse_special=parse_special):
+                raise _untold(path, f"how it cuts {text!r}")
+
+
+def _untold(path: Path, what: str) -> UnsupportedModel:
+    return UnsupportedModel(
+        f"{path / 'tokenizer.json'}: {what} cannot be told in a GGUF file; "
+        f"load the folder itself, with {named('weights', 'q4')} or 'q8'"
+    )
+
+
+def _texts(parts: TokenizerParts) -> list[str]:
+    """How the file spells each token; rows that only pad the vocabulary get a name that no text has."""
+    texts = [parts.pieces[i] or f"[PAD{i}]" for i in range(len(parts.kinds))]
+    for piece in parts.added:
+        texts[piece.token_id] = piece.text
+    return texts
+
+
+def _not_known(parts: TokenizerParts, ends: Sequence[int]) -> list[int]:
+    """Of these ends, those that readers do not know by their names."""
+    named = {piece.token_id for piece in parts.added if piece.is_control and piece.text in END_NAMES}
+    return [token_id for token_id in ends if token_id not in named]
+
+
+def _byte_level(parts: TokenizerParts, model: Mapping[str, Any]) -> dict[str, Value]:
+    whole = bool(model.get("ignore_merges"))
+    expressions = _expressions(parts)
+    for name, rule in WORD_RULES.items():  # the usual name of a rule comes first
+        if rule.expressions == expressions and rule.takes_whole_words == whole:
+            merges = [" ".join(pair) for pair in model["merges"]]
+            return {"model": "gpt2", "pre": name, "merges": merges}
+    raise _untold(Path(parts.name).parent, f"its way of cutting words ({_shown(expressions)})")
+
+
+def _expressions(parts: TokenizerParts) -> tuple[str, ...]:
+    """The pre-tokenizer as the expressions of a `WordRule`."""
+    preparation = parts.preparations[Start.TEXT]
+    folder = Path(parts.name).parent
+    for node in flat_state(preparation.normalizer):
+        if node["type"] != "NFC":
+            raise _untold(folder, f"its normalizer {node['type']}")
+    expressions: list[str] = []
+    for node in flat_state(preparation.pre_tokenizer):
+        kind = node["type"]
+        if (
+            kind == "Split"
+            and node["behavior"] == "Isolated"
+            and not node["invert"]
+            and "Regex" in node["pattern"]
+        ):
+            expressions.append(node["pattern"]["Regex"])
+        elif kind == "Digits" and node["individual_digits"]:
+            expressions.append(r"\p{N}")
+        elif kind == "ByteLevel" and not node["add_prefix_space"]:
+            expressions += [GPT2_WORDS] if node["use_regex"] else []
+        else:
+            raise _untold(folder, f"its pre-tokenizer {kind}")
+    return tuple(expressions)
+
+
+def _shown(expressions: Sequence[str]) -> str:
+    return " then ".join(expressions)[:200]
+
+
+def _sentencepiece(parts: TokenizerParts, model: Mapping[str, Any], texts: list[str]) -> dict[str, Value]:
+    folder = Path(parts.name).parent
+    preparation = parts.preparations[Start.TEXT]
+    for node in flat_state(preparation.normalizer):
+        if node["type"] not in _MARK_NODES:
+            raise _untold(folder, f"its normalizer {node['type']}")
+    return {
+        "model": "llama",
+        "pre": "default",
+        "scores": _scores(parts, [tuple(pair) for pair in model["merges"]], texts),
+        "add_space_prefix": parts.strips_leading_space,
+    }
+
+
+def _scores(parts: TokenizerParts, merges: Sequence[tuple[str, str]], texts: list[str]) -> F32:
+    """(V,): a piece has the better score the earlier it is merged. UnsupportedModel where scores do not give
+    these merges back: all ways to cut a piece have to stand together."""
+    rank: dict[str, int] = {}
+    for left, right in merges:
+        rank.setdefault(left + right, len(rank))
+    normal = np.flatnonzero(parts.kinds == TokenKind.NORMAL)
+    pieces = [texts[i] for i in normal.tolist()]
+    scores = np.zeros(len(texts), dtype="<f4")
+    scores[normal] = [-float(rank.get(piece, len(rank))) for piece in pieces]
+    derived = derive_merges(pieces, scores[normal].astype(np.float64))
+    order = [rank[left + right] for left, right in merges]
+    if set(derived) != set(merges) or order != sorted(order):
+        raise _untold(Path(parts.name).parent, "its merges, which are not those of scores,")
+    return scores

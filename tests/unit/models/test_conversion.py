@@ -1,0 +1,287 @@
+"""A Hugging Face folder in the terms of GGUF: the same network, the same tokenizer, or a refusal."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+from executing import logits_whole, reference_runner
+from hf_models import HF_CASES, RECORDED, case_tokens, case_weights, write_case, write_hf_folder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pipelines import CONFIG, MARKED_CONFIG, byte_level_pipeline, marked_pipeline
+from tokenizers import Regex, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Pipeline
+
+from unspool import LLM, DecodingParams
+from unspool.errors import UnsupportedModel
+from unspool.models.conversion import ConvertedFolder
+from unspool.models.quantize_file import quantize_file
+from unspool.models.tokenizer import Tokenizer, load_tokenizer
+from unspool.models.tokenizer.pre_tokenizers import WORD_RULES
+from unspool.models.weights import Encoding, dequantize, open_weights
+
+TOLD = [case for case in HF_CASES if case.name != "llama-yarn-tuned"]
+REFUSED = next(case for case in HF_CASES if case.name == "llama-yarn-tuned")
+LLAMA3_WORDS = WORD_RULES["llama-bpe"].expressions[0]
+
+
+def write_llama(folder: Path, pipeline: Pipeline, config: dict[str, Any], **more: Any) -> Path:
+    """A model of one layer with the vocabulary of a pipeline, and what else its files say."""
+    n_tokens = pipeline.get_vocab_size()
+    sizes = {
+        "model_type": "llama",
+        "vocab_size": n_tokens,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 128,
+        "tie_word_embeddings": True,
+    } | more
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (sizes["vocab_size"], 64)}
+    for name, rows in (("q", 64), ("k", 32), ("v", 32), ("o", 64)):
+        shapes[f"model.layers.0.self_attn.{name}_proj.weight"] = (rows, 64)
+    for name, shape in (("gate", (96, 64)), ("up", (96, 64)), ("down", (64, 96))):
+        shapes[f"model.layers.0.mlp.{name}_proj.weight"] = shape
+    for name in ("layers.0.input_layernorm", "layers.0.post_attention_layernorm", "norm"):
+        shapes[f"model.{name}.weight"] = (64,)
+    write_hf_folder(folder, sizes, case_weights(shapes, "llama"))
+    pipeline.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def llama3_pipeline() -> Pipeline:
+    pipeline = byte_level_pipeline()
+    model = json.loads(pipeline.model.__getstate__()) | {"ignore_merges": True}
+    pipeline.model = models.BPE(
+        model["vocab"], [tuple(merge) for merge in model["merges"]], ignore_merges=True
+    )
+    pipeline.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(LLAMA3_WORDS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return pipeline
+
+
+def digits_pipeline() -> Pipeline:
+    """Like SmolLM2."""
+    pipeline = byte_level_pipeline()
+    pipeline.normalizer = None
+    pipeline.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    return pipeline
+
+
+PIPELINES = {
+    "llama-bpe": (llama3_pipeline, CONFIG),
+    "smollm": (digits_pipeline, CONFIG),
+    "legacy": (lambda: marked_pipeline("legacy"), MARKED_CONFIG),
+    "first": (lambda: marked_pipeline("first"), MARKED_CONFIG),
+    "always": (lambda: marked_pipeline("always"), MARKED_CONFIG),
+    "none": (lambda: marked_pipeline("none"), MARKED_CONFIG),
+}
+
+
+@pytest.mark.parametrize("case", TOLD, ids=lambda case: case.name)
+def test_the_network_has_the_recorded_logits(case, tmp_path):
+    record = json.loads((RECORDED / f"{case.name}.json").read_text())
+    tokens = case_tokens(case)
+    with open_weights(write_case(tmp_path, case)) as folder:
+        source = ConvertedFolder(folder)
+        logits = logits_whole(reference_runner(source, len(tokens)), tokens)
+    for position, expected in record["logits"].items():
+        np.testing.assert_allclose(logits[int(position)], expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", TOLD, ids=lambda case: case.name)
+def test_the_written_file_holds_the_folder_s_values(case, tmp_path):
+    folder = write_case(tmp_path / "model", case)
+    written = quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+    assert written.bytes_before == (folder / "model.safetensors").stat().st_size
+    with open_weights(folder) as of_folder, open_weights(written.path) as source:
+        converted = ConvertedFolder(of_folder)
+        assert set(source.names()) == set(converted.names())
+        for name in source.names():
+            own, its = converted.tensor(name), source.tensor(name)
+            if len(own.shape) == 1:
+                assert its.encoding is Encoding.F32
+                np.testing.assert_array_equal(dequantize(its), dequantize(own))
+            else:
+                np.testing.assert_allclose(dequantize(its), dequantize(own), atol=0.05)
+
+
+def test_a_network_that_gguf_has_no_words_for_is_refused(tmp_path):
+    with (
+        open_weights(write_case(tmp_path, REFUSED)) as folder,
+        pytest.raises(UnsupportedModel, match=r"in a GGUF file, rope scaling YarnScaling.*not supported"),
+    ):
+        ConvertedFolder(folder)
+
+
+@pytest.mark.parametrize("stored", ["F16", "BF16"])
+def test_vectors_become_float32_and_matrices_stay_as_they_are_stored(stored, tmp_path):
+    folder = write_llama(tmp_path, llama3_pipeline(), CONFIG)
+    file = folder / "model.safetensors"
+    data = file.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    values = np.frombuffer(data[8 + size :], "<f4")
+    halves = values.astype("<f2") if stored == "F16" else (values.view("<u4") >> 16).astype("<u2")
+    for entry in header.values():
+        if "dtype" in entry:
+            entry["dtype"] = stored
+            entry["data_offsets"] = [place // 2 for place in entry["data_offsets"]]
+    head = json.dumps(header).encode()
+    file.write_bytes(len(head).to_bytes(8, "little") + head + halves.tobytes())
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
+        for name in converted.names():
+            tensor = converted.tensor(name)
+            assert tensor.encoding.label == ("F32" if len(tensor.shape) == 1 else stored)
+        np.testing.assert_array_equal(
+            dequantize(converted.tensor("output_norm.weight")),
+            dequantize(source.tensor("output_norm.weight")),
+        )
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_tokenizer_is_the_folder_s(name, tmp_path):
+    make, config = PIPELINES[name]
+    folder = write_llama(tmp_path / "model", make(), config)
+    (folder / "chat_template.jinja").write_text("{{ messages }}")
+    written = quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+    with open_weights(folder) as source, open_weights(written.path) as file:
+        own, its = load_tokenizer(source), load_tokenizer(file)
+        assert file.metadata["tokenizer.chat_template"] == "{{ messages }}"
+    assert its.special_tokens == own.special_tokens
+    assert (its.bos_id, its.eos_ids, its.adds_bos) == (own.bos_id, own.eos_ids, own.adds_bos)
+    assert its.vocab_size == own.vocab_size
+    for token_id in range(own.vocab_size):
+        assert its.token_bytes(token_id) == own.token_bytes(token_id)
+        assert its.token_text(token_id) == own.token_text(token_id)
+        assert its.is_special(token_id) == own.is_special(token_id)
+    same_ids(own, its, after_control=name not in ("first", "always"))
+
+
+def same_ids(own: Tokenizer, its: Tokenizer, after_control: bool) -> None:
+    """`after_control`: what follows a control token is prepared like the beginning of a text by both."""
+    words = ["he", "llo ", " ab", "a", "12", "\n ", "é", "日", *sorted(own.special_tokens.values())]
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.sampled_from(words), max_size=6))
+    def check(parts: list[str]) -> None:
+        text = "x" + unicodedata.normalize("NFC", "".join(parts))
+        for parse_special in {False, after_control}:
+            found = its.encode(text, parse_special=parse_special)
+            assert found == own.encode(text, parse_special=parse_special)
+
+    check()
+
+
+def test_the_gguf_package_reads_every_key(tmp_path):
+    folder = write_llama(tmp_path / "model", marked_pipeline("legacy"), MARKED_CONFIG)
+    extra = folder / "additional_chat_templates"
+    extra.mkdir()
+    (extra / "tool_use.jinja").write_text("{{ tools }}")
+    reader = gguf.GGUFReader(str(quantize_file(folder, tmp_path / "out.gguf", "q4_k").path))
+    read = {key: field.contents() for key, field in reader.fields.items()}
+    assert read["general.architecture"] == "llama"
+    assert read["llama.attention.head_count_kv"] == 2
+    assert read["llama.rope.freq_base"] == 10_000.0
+    assert read["tokenizer.ggml.model"] == "llama"
+    assert read["tokenizer.ggml.add_bos_token"] is True
+    assert read["tokenizer.ggml.tokens"][:3] == ["<unk>", "<s>", "</s>"]
+    assert read["tokenizer.ggml.token_type"][:4] == [2, 3, 3, 6]
+    scores = dict(zip(read["tokenizer.ggml.tokens"], read["tokenizer.ggml.scores"], strict=True))
+    assert scores["ab"] > scores["\u2581a"]  # merged before it
+    assert read["tokenizer.chat_templates"] == ["tool_use"]
+    assert read["tokenizer.chat_template.tool_use"] == "{{ tools }}"
+    assert "tokenizer.chat_template" not in read
+
+
+def test_rows_beyond_the_vocabulary_become_tokens_that_are_never_text(tmp_path):
+    folder = write_llama(tmp_path / "model", llama3_pipeline(), CONFIG, vocab_size=300)
+    with open_weights(quantize_file(folder, tmp_path / "out.gguf", "q8_0").path) as file:
+        tokenizer = load_tokenizer(file)
+    assert tokenizer.vocab_size == 300
+    assert tokenizer.is_special(299)
+    assert tokenizer.encode("[PAD299]", add_bos=False) != [299]
+
+
+def with_end_of_turn() -> Pipeline:
+    pipeline = llama3_pipeline()
+    pipeline.add_special_tokens(["<turn over>"])
+    return pipeline
+
+
+def test_ends_that_have_no_role_of_their_own_are_ends_of_turns(tmp_path):
+    folder = write_llama(tmp_path / "model", with_end_of_turn(), CONFIG, eos_token_id=[261], eot_token_id=262)
+    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+        assert load_tokenizer(converted).eos_ids == load_tokenizer(source).eos_ids == {261, 262}
+
+
+def test_the_written_model_answers_like_the_folder(tmp_path):
+    folder = write_llama(tmp_path / "model", llama3_pipeline(), CONFIG)
+    written = quantize_file(folder, tmp_path / "out.gguf", "q8_0").path
+    asked = DecodingParams(temperature=0.0, max_tokens=6, ignore_eos=True)
+    with LLM(folder, weights="q8") as of_folder, LLM(written) as of_file:
+        assert of_file.generate("hello", asked).token_ids == of_folder.generate("hello", asked).token_ids
+
+
+def lowercased() -> Pipeline:
+    pipeline = llama3_pipeline()
+    pipeline.normalizer = normalizers.Lowercase()
+    return pipeline
+
+
+def cut_at_blanks() -> Pipeline:
+    pipeline = llama3_pipeline()
+    pipeline.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    return pipeline
+
+
+def merged_otherwise() -> Pipeline:
+    """Two letters that are a piece, and no merge of them."""
+    pipeline = marked_pipeline("none")
+    state = json.loads(pipeline.model.__getstate__())
+    pipeline.model = models.BPE(
+        state["vocab"], [("\u2581", "a")], unk_token="<unk>", fuse_unk=True, byte_fallback=True
+    )
+    return pipeline
+
+
+def suffixed() -> Pipeline:
+    pipeline = llama3_pipeline()
+    state = json.loads(pipeline.model.__getstate__())
+    pipeline.model = models.BPE(state["vocab"], [], end_of_word_suffix="Ġ", ignore_merges=True)
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("make", "config", "why"),
+    [
+        (lowercased, CONFIG, "its normalizer Lowercase"),
+        (cut_at_blanks, CONFIG, "its pre-tokenizer WhitespaceSplit"),
+        (byte_level_pipeline, CONFIG, r"its way of cutting words \( \?"),
+        (merged_otherwise, MARKED_CONFIG, "its merges, which are not those of scores,"),
+        (suffixed, CONFIG, "its end_of_word_suffix"),
+    ],
+)
+def test_a_tokenizer_that_gguf_has_no_words_for_is_refused(make, config, why, tmp_path):
+    folder = write_llama(tmp_path / "model", make(), config)
+    with pytest.raises(UnsupportedModel, match=f"{why}.* cannot be told in a GGUF file; load the folder"):
+        quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+    assert not (tmp_path / "out.gguf").exists()
