@@ -116,6 +116,16 @@ CONDITIONS = {
         finds_prefix=True,
     ),
 }
+OF_DRAWING = {  # what only a draw gives a meaning to
+    "mirostat": Condition({"mirostat": 2, "mirostat_tau": 1.0, "mirostat_eta": 0.8}),
+    "mirostat 1 and preemption": Condition(
+        {"mirostat": 1, "mirostat_tau": 1.5, "mirostat_eta": 0.9}, preempts=True
+    ),
+    "adaptive": Condition({"adaptive_target": 0.4, "adaptive_decay": 0.3}),
+    "adaptive and guidance": Condition(
+        {"adaptive_target": 0.3, "adaptive_decay": 0.5, "guidance_scale": 1.5, "trace": True}
+    ),
+}
 CHANGES_NO_TOKEN = {"logprobs", "preemption", "prefix hit", "trace"}  # where something else shows that it was
 
 
@@ -202,7 +212,8 @@ def asked(search, condition: Condition) -> DecodingParams:
     """Plain parameters that the search has a meaning for, and the condition's over them."""
     draws = search is None or getattr(search, "draws", True)
     plain = {"temperature": 0.9, "seed": 11} if draws else {}
-    return DecodingParams(**{"max_tokens": N_MAX, "logprobs": 0, **plain, **condition.params})
+    met = {name: value for name, value in condition.params.items() if draws or name != "seed"}
+    return DecodingParams(**{"max_tokens": N_MAX, "logprobs": 0, **plain, **met})
 
 
 def n_of(search) -> int:
@@ -265,10 +276,16 @@ def _finals(completion) -> tuple[float, ...]:
     return tuple(entry.token.logprob_final for entry in completion.logprobs)
 
 
-@pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("search", SEARCHES)
+def draws(search) -> bool:
+    return SEARCHES[search] is None or getattr(SEARCHES[search], "draws", True)
+
+
+@pytest.mark.parametrize(
+    ("search", "condition"),
+    [(s, c) for s in SEARCHES for c in (*CONDITIONS, *(OF_DRAWING if draws(s) else ()))],
+)
 def test_a_search_finds_what_it_finds_written_out(search, condition, request):
-    met = CONDITIONS[condition]
+    met = (CONDITIONS | OF_DRAWING)[condition]
     if met.has_grammar:
         request.getfixturevalue("grammar")
     is_changed = False
@@ -283,9 +300,8 @@ def test_a_search_finds_what_it_finds_written_out(search, condition, request):
         assert found == [near(each) for each in found_by_twin(search, met, prompt)]
         if condition not in CHANGES_NO_TOKEN and not is_changed:
             is_changed = found != found_by_engine(search, Condition(), prompt)
-    draws = SEARCHES[search] is None or getattr(SEARCHES[search], "draws", True)
     expects_change = (
-        condition not in CHANGES_NO_TOKEN and (condition != "seed" or draws) and not met.has_grammar
+        condition not in CHANGES_NO_TOKEN and (condition != "seed" or draws(search)) and not met.has_grammar
     )
     assert is_changed or not expects_change, "the condition has met nothing"
 

@@ -14,9 +14,12 @@ from second_opinions import combined_after
 from toy_engine import LETTERS, ToyVocabulary
 
 from unspool.engine.rules import rules_of
+from unspool.history import History
+from unspool.history.running import learns
 from unspool.logits import pipeline
 from unspool.params import DecodingParams
 from unspool.rng import Noise
+from unspool.rules import Rules
 from unspool.search.length_norm import LengthNorm
 from unspool.types import Row
 
@@ -64,11 +67,25 @@ class World:
         rules = rules_of(params, self.vocabulary, n_vocab=self.vocabulary.vocab_size)
         z = combined_after(self.prompt, text.ids, params)
         ids = [*self.prompt, *text.ids]
-        row = Row(params, params.seed or 0, text.branch, ids, len(self.prompt), rules, wants_candidates=True)
+        row = Row(
+            *(params, params.seed or 0, text.branch, ids, len(self.prompt), rules),
+            history=self.learned(text.ids, rules) if learns(params) else None,
+            wants_candidates=True,
+        )
         (made,) = pipeline.process_by_stages(z[None], [row])
         if isinstance(made, Exception):
             raise made
         return made
+
+    def learned(self, token_ids: tuple[int, ...], rules: Rules) -> History:
+        """What a stage that learns has made of each token, from the start."""
+        prompt, params = self.prompt, self.params
+        history = History(params, rules, prompt)
+        for n, token_id in enumerate(token_ids):
+            row = Row(params, 0, 0, [*prompt, *token_ids[:n]], len(prompt), rules, history)
+            z = combined_after(prompt, token_ids[:n], params).astype(np.float64)
+            history.accept(token_id, pipeline.observed(pipeline.walk(z, row), row, token_id))
+        return history
 
     def next_logprobs(self, text: Text) -> dict[int, float]:
         """Of the tokens that may follow, among themselves."""

@@ -1,4 +1,5 @@
-"""Log-probabilities and traces, for the requests that ask: added to what a search decided.
+"""Log-probabilities and traces, for the requests that ask, and what a stage learns of a token that a search
+has chosen itself: added to what a search decided.
 
 They are added after the search, so that no search need know about them, and to any token that one
 may choose.
@@ -9,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from unspool.engine.detokenize import Vocabulary
 from unspool.engine.share import Share
 from unspool.engine.task import Task
+from unspool.history.running import learns
 from unspool.logits.logprobs import choice_logprobs, prompt_logprobs
-from unspool.logits.pipeline import Passed
+from unspool.logits.pipeline import Passed, observed, walk
 from unspool.types import F32, Chosen, Complete, Extend, Fork, Move, Processed, Row, Spell, TokenLogprobs
 
 
 def wants_notes(task: Task) -> bool:
-    """Whether a request asks for log-probabilities or a trace of what it writes."""
+    """Whether a request asks for log-probabilities or a trace of what it writes, or has its search choose
+    tokens that a stage learns from."""
     params = task.request.params
-    return params.logprobs is not None or params.trace
+    return params.logprobs is not None or params.trace or (task.search.wants_candidates and learns(params))
 
 
 def annotate(
@@ -32,7 +37,7 @@ def annotate(
     vocabulary: Vocabulary,
     before: Sequence[Sequence[Passed]],
 ) -> tuple[Move, ...]:
-    """The moves, with what the request wants to know about the token of each row of logits (R, V).
+    """The moves, with what is to be known about the token of each row of logits (R, V).
 
     `before` is, for each row, what was done to it before the pipeline got it.
     """
@@ -78,6 +83,9 @@ def _note(
     candidates, params = processed.candidates, row.params
     assert candidates is not None, "a row that reports wants its candidates"
     spell = _spell(vocabulary)
+    if learns(params) and chosen.observed is None:
+        passed = walk(z.astype(np.float64), row)
+        chosen = replace(chosen, observed=observed(passed, row, chosen.token_id))
     if params.logprobs is not None and chosen.logprobs is None:
         found = choice_logprobs(z, candidates, chosen.token_id, params.logprobs, spell)
         chosen = replace(chosen, logprobs=found)

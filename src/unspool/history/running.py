@@ -28,7 +28,7 @@ class Running:
         return self._values[-1]
 
     def accept(self, observed: float | None) -> None:
-        # A token that another search or a grammar forced has no observation; the value stays.
+        # A token that nobody observed, as a prompt's, leaves the value.
         value, params = self._values[-1], self._params
         if observed is not None and params.mirostat:
             value -= params.mirostat_eta * (observed - params.mirostat_tau)
@@ -42,6 +42,11 @@ class Running:
 
     def fork(self) -> Running:
         return Running(self._params, self._values.copy())
+
+
+def learns(params: DecodingParams) -> bool:
+    """Whether a number runs along the text, and each token has to be observed."""
+    return starting_value(params) is not None
 
 
 def starting_value(params: DecodingParams) -> float | None:

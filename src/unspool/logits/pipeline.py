@@ -60,11 +60,11 @@ def _process_row(z: Logits, row: Row) -> Processed:
     if row.wants_candidates:
         ids = np.flatnonzero(z > -np.inf)
         candidates = Candidates(ids, z[ids].astype(np.float64))
-    return Processed(Chosen(token_id, _observed(passed, row, token_id)), candidates)
+    return Processed(Chosen(token_id, observed(passed, row, token_id)), candidates)
 
 
-def _observed(passed: Sequence[Passed], row: Row, token_id: int) -> float | None:
-    """What the stage that learns, if there is one, makes of the chosen token."""
+def observed(passed: Sequence[Passed], row: Row, token_id: int) -> float | None:
+    """What the stage that learns, if there is one, makes of a chosen token: Chosen.observed."""
     for one in passed:
         if one.stage.name in OBSERVERS:
             return OBSERVERS[one.stage.name].observe(one.before, one.after, row, token_id)
