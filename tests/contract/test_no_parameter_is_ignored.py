@@ -1,7 +1,8 @@
 """Every field of DecodingParams changes what comes out, what is reported, or is refused: none is ignored.
 
 For each field two values, beside what gives them a meaning, on the toy engine. A field without a case
-fails the walk, so a new one cannot be forgotten.
+fails the walk, so a new one cannot be forgotten. The same beside every search, and for the settings of
+searches themselves.
 """
 
 from __future__ import annotations
@@ -13,9 +14,15 @@ import pytest
 from toy_engine import LETTERS, Told, ToyAmateur, drain
 
 from unspool.engine.engine import Engine
-from unspool.errors import BadRequest
+from unspool.errors import BadRequest, ParameterConflict
 from unspool.params import DecodingParams
 from unspool.runners.toy import ToyRunner
+from unspool.search.beam import Beam
+from unspool.search.beam_sample import BeamSample
+from unspool.search.constrained_beam import ConstrainedBeam
+from unspool.search.diverse_beam import DiverseBeam
+from unspool.search.named import SEARCHES
+from unspool.search.stochastic_beam import StochasticBeam
 from unspool.types import Request
 
 PROMPTS = [(1, 2, 3, 1, 2, 3, 1, 2), (4, 1, 1, 2), (7, 2, 5, 6, 3, 5, 6, 3)]
@@ -112,7 +119,7 @@ def name_of(case):
     return f"{field}-{one}-{other}"
 
 
-def outcomes(params):
+def outcomes(params, search=None):
     """All that requests with these parameters tell, but for times. A forward pass takes a second."""
     clock = SimpleNamespace(now_s=0.0)
 
@@ -121,8 +128,9 @@ def outcomes(params):
             clock.now_s += 1
             return super().forward(plan)
 
-    engine = Engine(Runner(n_pages=64), LETTERS, clock=lambda: clock.now_s, amateur=ToyAmateur(n_pages=64))
-    told = {engine.add(Request(prompt, params, TEMPLATE)): Told() for prompt in PROMPTS}
+    amateur = ToyAmateur(n_pages=256)
+    engine = Engine(Runner(n_pages=256), LETTERS, clock=lambda: clock.now_s, amateur=amateur)
+    told = {engine.add(Request(prompt, params, TEMPLATE, search=search)): Tellings() for prompt in PROMPTS}
     events = {request_id: [] for request_id in told}
     step = engine.step
 
@@ -136,13 +144,22 @@ def outcomes(params):
     drain(engine, told)
     return [
         (
-            *each.result,
-            each.last.seed,
-            each.last.error and each.last.error.code,
+            {branch: (*one.result, one.last.seed, one.last.score) for branch, one in each.of_branch.items()},
+            [one.last.error and one.last.error.code for one in each.of_branch.values()],
             [(e.logprobs, e.prompt_logprobs, len(e.trace)) for e in events[request_id]],
         )
         for request_id, each in told.items()
     ]
+
+
+class Tellings:
+    """What is told of each answer of a request."""
+
+    def __init__(self):
+        self.of_branch = {}
+
+    def hear(self, event):
+        self.of_branch.setdefault(event.branch, Told()).hear(event)
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
@@ -172,3 +189,82 @@ def test_what_is_said_to_be_unused_changes_nothing(field, value, temperature):
         return
     if field in params.unused():
         assert outcomes(params) == outcomes(plain)
+
+
+BESIDE_SEARCHES = {
+    "beam": Beam(width=2, n_best=2),
+    "diverse-beam": DiverseBeam(width=4, n_best=2),
+    "beam-sample": BeamSample(width=2),
+    "stochastic-beam": StochasticBeam(k=2),
+    "constrained-beam": ConstrainedBeam(phrases=[[[5, 5], [5, 3]]], width=4),
+}
+
+
+def taken(params, search):
+    """What comes of parameters beside a search; what says so where they are refused."""
+    try:
+        return outcomes(DecodingParams(**params), search)
+    except BadRequest as refusal:
+        return str(refusal)
+
+
+@pytest.mark.parametrize("search", BESIDE_SEARCHES)
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_beside_a_search_another_value_gives_another_outcome_or_is_refused(case, search):
+    field, one, other, beside = case
+    kind = BESIDE_SEARCHES[search]
+    base = {**BASE, "max_tokens": 12}
+    if not kind.draws:
+        base = {name: value for name, value in base.items() if name not in ("temperature", "seed")}
+    told = [taken({**base, **beside, field: value}, kind) for value in (one, other)]
+    assert told[0] != told[1] or isinstance(told[0], str), f"{field} changes nothing in a {search} search"
+
+
+@pytest.mark.parametrize("search", ["beam", "diverse-beam", "constrained-beam"])
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_search_that_draws_nothing_refuses_a_seed(search, temperature):
+    with pytest.raises(ParameterConflict) as refused:
+        outcomes(DecodingParams(seed=7, temperature=temperature), BESIDE_SEARCHES[search])
+    assert str(refused.value) == (
+        f"seed=7 has no meaning in a {search.replace('-', ' ')} search, which draws nothing; leave it out, "
+        "or take a search that draws, as Sample and BeamSample do"
+    )
+    assert (refused.value.code, refused.value.names) == ("conflicting_parameters", ("seed",))
+
+
+SETTINGS = [
+    (Beam, "width", 1, 4, {}),
+    (Beam, "n_best", 1, 2, {}),
+    (Beam, "length_norm", "power", "gnmt", {"alpha": 2.0}),
+    (Beam, "length_norm", "power", "none", {}),
+    (Beam, "alpha", -2.0, 2.0, {}),
+    (Beam, "alpha", -2.0, 2.0, {"length_norm": "none"}),
+    (Beam, "early_stopping", True, False, {"alpha": 3.0}),
+    (DiverseBeam, "groups", 2, 4, {}),
+    (DiverseBeam, "strength", 0, 3, {}),
+    (StochasticBeam, "k", 1, 3, {}),
+    (ConstrainedBeam, "phrases", [[[5, 5]]], [[[7]]], {}),
+]
+
+
+@pytest.mark.parametrize(("kind", "field", "one", "other", "beside"), SETTINGS)
+def test_another_setting_of_a_search_gives_another_outcome_or_is_refused(kind, field, one, other, beside):
+    params = DecodingParams(seed=5 if kind.draws else None, max_tokens=12)
+    own = {"phrases": [[[5, 5]]]} if kind is ConstrainedBeam else {}
+    told = []
+    for value in (one, other):
+        try:
+            told.append(outcomes(params, kind(**{**own, **beside, field: value})))
+        except BadRequest as refusal:
+            told.append(str(refusal))
+    assert told[0] != told[1]
+
+
+def test_every_search_and_every_setting_has_a_case():
+    assert BESIDE_SEARCHES.keys() == SEARCHES.keys()
+    settings = {name for kind in BESIDE_SEARCHES.values() for name in fields_of(kind)}
+    assert settings == {field for _, field, *_ in SETTINGS}
+
+
+def fields_of(search):
+    return {field.name for field in dataclasses.fields(search) if field.name != "compiled"}

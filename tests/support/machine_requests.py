@@ -146,7 +146,7 @@ def random_request(
     elif lot < 0.3:
         stopping = (True, False, "never", "exact")[rng.integers(4)]
         search = Beam(width=n + 1, n_best=int(rng.integers(1, n + 2)), early_stopping=stopping)
-        params = random_params(rng, sizes, PENALTIES)
+        params = random_params(rng, sizes, PENALTIES).replace(seed=None)
     params = params.replace(**random_companions(rng, sizes, has_amateur))
     return Request(
         prompt,

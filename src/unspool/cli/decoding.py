@@ -96,18 +96,11 @@ class Decoding:
         decoding = self.for_search(search)
         if search is None:
             return decoding
+        params = decoding.params
+        if also_samples or "seed" in self.by_default:
+            params = params.replace(seed=None)
         with self.naming_profile(f"take another profile, or {_OTHER_SEARCH}"):
-            search.check(decoding.params)
-            seed = None if "seed" in self.by_default or also_samples else decoding.params.seed
-            if seed is not None and not search.draws:
-                from unspool.search.named import described
-
-                what = str(described(search)["name"]).replace("-", " ")
-                raise ParameterConflict(
-                    f"seed={seed} has no meaning in a {what} search, which draws nothing",
-                    ("seed",),
-                    way_out=f"leave it out, or take {_OTHER_SEARCH}",
-                )
+            search.check(params)
         return decoding
 
     def said(self, name: str) -> str:

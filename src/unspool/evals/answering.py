@@ -112,7 +112,9 @@ def _run(
     llm: LLM, job: _Job, wanted: Wanted, decoding: threading.Semaphore, over: threading.Event
 ) -> list[Answer]:
     question, params = job.question, wanted.params
-    if not params.is_greedy:
+    if wanted.search is not None and not wanted.search.draws:
+        params = replace(params, seed=None)  # the evaluation's, which is for what is drawn
+    elif not params.is_greedy:
         assert params.seed is not None, "an evaluation has a seed"
         params = replace(params, seed=seed_of(params.seed, question.name))
     with decoding:

@@ -25,7 +25,7 @@ class Beam(BeamSettings):
     width           hypotheses that live at once. [1, 256]
     n_best          answers to give, the best first. [1, width]
     length_norm     "power" divides by L^alpha, "gnmt" by ((5 + L) / 6)^alpha, "none" by 1
-    alpha           the exponent; above 0 it favours long answers, 0 is a plain sum
+    alpha           the exponent; above 0 it favours long answers, 0 is a plain sum. "none" has none
     early_stopping  True: stop when width hypotheses have ended. False: stop when the best live one, as
                     it stands, is below the worst of those. "never": the same with the longest length it may
                     reach, when alpha > 0. These three are transformers'. "exact": stop when no live

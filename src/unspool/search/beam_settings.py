@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from unspool.errors import BadRequest
 from unspool.light_dataclass import dataclass
 from unspool.search.length_norm import Kind, LengthNorm
 from unspool.search.settings import EarlyStopping, check_early_stopping, check_whole
 from unspool.search.stopping import Rule
 
 MOST_BEAMS: Final = 256
+_ALPHA: Final = 1.0  # where nobody says another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +21,7 @@ class BeamSettings:
     width: int = 4
     n_best: int = 1
     length_norm: Kind = "power"
-    alpha: float = 1.0
+    alpha: float = _ALPHA
     early_stopping: EarlyStopping = False
 
     n_first: ClassVar[int] = 1
@@ -34,6 +36,12 @@ class BeamSettings:
         check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
         check_early_stopping(self.early_stopping)
         LengthNorm(self.length_norm, self.alpha)
+        if self.length_norm == "none" and self.alpha not in (0, _ALPHA):
+            raise BadRequest(
+                f"alpha={self.alpha:g} has no meaning beside length_norm='none', which divides by 1; leave "
+                "it out, or take 'power' or 'gnmt'",
+                code="bad_alpha",
+            )
 
     @property
     def n_answers(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from typing import Any, Final, Literal, TypeAlias
 
-from unspool.errors import BadRequest, ParameterConflict, as_written, brief
+from unspool.errors import BadRequest, ParameterConflict, as_written, brief, named
 from unspool.param_conflicts import STAGES, TEMPERATURES, TRUNCATION, is_on
 from unspool.params import DecodingParams
 
@@ -41,14 +41,14 @@ def check_early_stopping(value: Any) -> None:
 
 
 def refuse_drawing(params: DecodingParams, what: str) -> None:
-    """Refuse parameters that only a draw gives a meaning to."""
-    if params.is_greedy:
-        return
-    for stage in _DRAWING_STAGES:
-        if is_on(stage, params):
-            name = STAGES[stage][0]
-            raise ParameterConflict(
-                f"{name}={brief(getattr(params, name))} has no meaning in {what}, which draws nothing",
-                (name,),
-                way_out="leave it out, or sample",
-            )
+    """Refuse parameters that only a draw gives a meaning to, and a seed."""
+    on = [STAGES[stage][0] for stage in _DRAWING_STAGES if is_on(stage, params) and not params.is_greedy]
+    if params.seed is not None:
+        on.append("seed")
+    if on:
+        raise ParameterConflict(
+            f"{on[0]}={brief(getattr(params, on[0]))} has no meaning in {what}, which draws nothing",
+            (on[0],),
+            way_out="leave it out, or take a search that draws, as "
+            f"{named('Sample')} and {named('BeamSample')} do",
+        )

@@ -80,7 +80,7 @@ def test_an_answer_is_the_plain_loops_token_for_token_and_in_its_logprobs(form, 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_beam_ranks_by_the_combined_scores(form):
-    params = DecodingParams(max_tokens=4, temperature=0, ignore_eos=True, seed=0, logprobs=0, **FORMS[form])
+    params = DecodingParams(max_tokens=4, temperature=0, ignore_eos=True, logprobs=0, **FORMS[form])
     engine = engine_with_amateur(vocab_size=8)
     told = Heard()
     request_id = engine.add(Request(PROMPT, params, search=Beam(width=3)))

@@ -129,7 +129,7 @@ def test_an_answer_without_a_token_has_a_seed_only_where_some_would_have_been_dr
     clock = Ticking()
     engine = engine_of(clock)
     request_id = engine.add(
-        Request((1, 2), DecodingParams(max_tokens=5, seed=3, deadline_s=0.5), search=search)
+        Request((1, 2), DecodingParams(max_tokens=5, seed=seed, deadline_s=0.5), search=search)
     )
     clock.now_s += 1.0
     (event,) = engine.step()

@@ -91,7 +91,7 @@ def test_more_answers_than_a_step_has_rows_are_refused():
     with pytest.raises(BadRequest, match=r"Sample may have 5 branches at once.* has 4;"):
         engine.add(Request((1,), PARAMS, n=5))
     with pytest.raises(BadRequest, match="Beam may have 6 branches at once"):
-        engine.add(Request((1,), PARAMS.replace(temperature=0), search=Beam(width=6)))
+        engine.add(Request((1,), PARAMS.replace(temperature=0, seed=None), search=Beam(width=6)))
     assert len(run_all(engine, [Request((1,), PARAMS, n=4)])[0]) == 4
 
 
