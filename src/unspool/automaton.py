@@ -21,7 +21,7 @@ from typing import Any, Final
 from unspool.light_dataclass import dataclass
 
 # The parser has no public name; what it returns has not changed since Python 3.7.
-_parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+re_parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 
 MATCH: Final = -1  # the place behind the whole pattern
 MAX_PLACES: Final = 2000
@@ -102,7 +102,7 @@ def compile_pattern(pattern: str) -> Automaton:
     if _most_nested(pattern) > _MAX_NESTED:
         raise PatternError(f"its groups are nested too deeply: {_MAX_NESTED} in each other are the most")
     try:
-        parsed = _parser.parse(pattern)
+        parsed = re_parser.parse(pattern)
         builder = _Builder()
         entry = builder.sequence(parsed, parsed.state.flags, builder.node(MATCH))
     except re.error as error:
@@ -167,7 +167,7 @@ class _Builder:
 
     def _repeat(self, items: Any, flags: int, behind: int, least: int, most: Any) -> int:
         end = behind
-        if most is _parser.MAXREPEAT:
+        if most is re_parser.MAXREPEAT:
             loop = self.node(behind)
             self._nodes[loop].append(self.sequence(items, flags, loop))
             end = loop

@@ -8,6 +8,7 @@ from dataclasses import field
 from unspool.errors import BadRequest, brief, named
 from unspool.light_dataclass import dataclass
 from unspool.search.verifiers.base import Alone, Verdict
+from unspool.search.verifiers.letter_case import ignores_case
 from unspool.types import Completion
 
 
@@ -23,10 +24,12 @@ class Regex(Alone):
     whole: bool = False  # the pattern must match the whole text, spaces at its ends left out
     ignore_case: bool = False
     _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+    _ignores_case: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         try:
             compiled = re.compile(self.pattern, re.IGNORECASE if self.ignore_case else 0)
+            is_one = ignores_case(compiled, _groups_of(compiled))
         except (re.error, TypeError, RecursionError, OverflowError) as error:
             raise BadRequest(
                 f"{named('pattern')} must be a regular expression, got {brief(self.pattern)}: {error}",
@@ -34,11 +37,13 @@ class Regex(Alone):
                 code="bad_verifier",
             ) from None
         object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_ignores_case", is_one)
 
     @property
     def ignores_case(self) -> bool:
-        """Whether all of the pattern does: by the setting, or by (?i) at its beginning."""
-        return bool(self._compiled.flags & re.IGNORECASE)
+        """Whether the pattern does wherever the answer has a letter: by the setting, or by a flag as in
+        (?i)yes|no or Answer: ((?i:yes|no))."""
+        return self._ignores_case
 
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         match = self._match(completion.text)
@@ -56,9 +61,12 @@ class Regex(Alone):
         return last
 
 
+def _groups_of(pattern: re.Pattern[str]) -> tuple[int, ...]:
+    """The groups that may be the answer: the first of them that a match has is."""
+    named_so = pattern.groupindex.get("answer")
+    return tuple(number for number in (named_so, 1 if pattern.groups else None) if number is not None)
+
+
 def _answer_of(match: re.Match[str]) -> str:
-    groups = match.groupdict()
-    if groups.get("answer") is not None:
-        return str(groups["answer"]).strip()
-    found = match.group(1) if match.re.groups else None
-    return (match.group() if found is None else found).strip()
+    found = (match.group(number) for number in _groups_of(match.re))
+    return next((text for text in found if text is not None), match.group()).strip()

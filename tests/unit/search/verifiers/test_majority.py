@@ -68,7 +68,15 @@ def test_stopping_when_decided_never_changes_the_winner():
             assert not ranking.is_decided or ranking.votes[0].answer == winner
 
 
-@pytest.mark.parametrize("regex", [Regex(r"(?i)\b(yes|no)\b"), Regex(r"\b(yes|no)\b", ignore_case=True)])
+@pytest.mark.parametrize(
+    "regex",
+    [
+        Regex(r"(?i)\b(yes|no)\b"),
+        Regex(r"\b(yes|no)\b", ignore_case=True),
+        Regex(r"(?i:\b(yes|no)\b)"),
+        Regex(r"\b(?i:yes|no)\b"),
+    ],
+)
 def test_a_pattern_that_ignores_case_makes_one_result_of_yes_and_Yes(regex):
     done = [answer(text) for text in ("No, 7 * 13.", "yes", "It is no prime.", "YES", "NO")]
     assert [(vote.answer, vote.n) for vote in votes_of(Majority(regex), *done).votes] == [
