@@ -73,10 +73,18 @@ class UnspoolError(Exception):
         if code is not None:
             self.code = code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Without the constructor, whose arguments are not what `args` holds.
+        return _error_again, (type(self), *self.args), self.__dict__
+
     def worded(self, options: Mapping[str, str], values: Mapping[str, str] = _NO_VALUES) -> str:
         """The message with settings named by the options that give them, and values as they are typed; others
         keep their names. An option that ends in = has its value right behind it."""
         return _said(self._message, options, values, "")
+
+
+def _error_again(kind: type[UnspoolError], *args: Any) -> UnspoolError:
+    return kind.__new__(kind, *args)
 
 
 def _said(message: str, options: Mapping[str, str], values: Mapping[str, str], aside: str) -> str:

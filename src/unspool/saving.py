@@ -15,6 +15,7 @@ from unspool.kv.session import Session
 from unspool.kv.session_file import read_session, write_session
 from unspool.light_dataclass import dataclass
 from unspool.params import DecodingParams
+from unspool.read_only import ReadOnly
 from unspool.types import Request
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class SavedText:
 
     @classmethod
     def of(cls, session: Session) -> SavedText:
-        return cls(tuple(session.token_ids.tolist()), session.note, session.values.nbytes)
+        return cls(tuple(session.token_ids.tolist()), ReadOnly(session.note), session.values.nbytes)
 
 
 def save_text(door: Door, path: str | Path, prompt: Prompt, how: Keeping) -> SavedText:

@@ -20,10 +20,10 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from unspool.errors import UnspoolError
+from unspool.read_only import ReadOnly
 from unspool.types import FinishReason, Usage
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Journal:
     def counters(self) -> dict[str, Any]:
         """The part of EngineStats that is counted here."""
         counted: dict[str, Any] = {name: getattr(self, name) for name in _COUNTERS}
-        return counted | {"finished": MappingProxyType(dict(self.finished))}
+        return counted | {"finished": ReadOnly(self.finished)}
 
 
 def tell(level: int, event: str, message: str, **fields: Any) -> None:

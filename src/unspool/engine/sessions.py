@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -29,10 +28,11 @@ from unspool.kv.layout import pages_for
 from unspool.kv.session import KvIdentity, Session, check_identity
 from unspool.kv.session_file import read_session, write_session
 from unspool.once import once
+from unspool.read_only import ReadOnly
 from unspool.types import I32, U8, Plan, Salt
 
 N_COMPUTED_AGAIN: Final = 16  # tokens, each of another page
-NO_NOTE: Final[Mapping[str, Any]] = MappingProxyType({})
+NO_NOTE: Final[Mapping[str, Any]] = ReadOnly()
 
 
 class Sessions:

@@ -33,6 +33,9 @@ class JsonSchema(Alone):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_validator", _validator_of(self.schema))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return JsonSchema, (self.schema, self.strict)  # a validator cannot be pickled, and is made again
+
     def __call__(self, prompt: str, completion: Completion) -> Verdict:
         found = next(_values(completion.text, strict=self.strict), None)
         if found is None:
