@@ -19,9 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from unspool.cli import plain
 
             if (understood := plain.read(given[1:])) is not None:
-                return plain.run(understood)
+                return plain.run(understood, given)
         from unspool.cli.app import run_command
 
         return run_command(given)
     except KeyboardInterrupt:  # so early that nothing has begun
+        from unspool.cli.json_out import Ending
+
+        if (ending := Ending.of(given)) is not None:
+            ending.interrupted()
         return 130

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from unspool.cli import amounts
 from unspool.cli.decoding import REPORTS, Decoding, refuse_reports
 from unspool.cli.interrupts import all_of, seeded, until_interrupted
-from unspool.cli.text import checked, decoded, write, write_json
+from unspool.cli.json_out import write_json
+from unspool.cli.text import checked, decoded, write
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from unspool.cli import (
     quantize,
     run,
 )
+from unspool.cli.json_out import Ending
 
 app = typer.Typer(
     name="unspool",
@@ -59,20 +60,19 @@ def options(
 
 
 def run_command(arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
+    command, ending = typer.main.get_command(app), Ending.of(arguments)
 
     def work() -> object:
         try:
             return command.main(list(arguments), prog_name="unspool", standalone_mode=False)
         except _USAGE_ERROR as error:
             where = _command_path(command, arguments)
-            return border.fail(
-                _about_option(error, where, command) or _usage_line(error, where), error.exit_code
-            )
+            message = _about_option(error, where, command) or _usage_line(error, where)
+            return border.fail(message, error.exit_code, "usage", ending)
         except typer.Abort:
             return border.INTERRUPTED
 
-    return border.run(work)
+    return border.run(work, ending)
 
 
 def _command_path(command: Any, arguments: Sequence[str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unspool.cli import amounts
+from unspool.cli.json_out import write_json
 from unspool.cli.options import Model, Threads
 from unspool.cli.table import print_table
 from unspool.models.catalogue import DEFAULT_MODEL
@@ -51,7 +51,7 @@ def bench(
     }
     result = measure(found_model(model, quiet=as_json), **asked)
     if as_json:
-        print(json.dumps({"model": model, **result.to_dict()}, indent=2))
+        write_json({"model": model, **result.to_dict()}, indent=2)
         return
     _print(model, result)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -15,6 +14,7 @@ from unspool.cli.best_verifier import VerifierOptions, print_verifiers
 from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.interrupts import seeded
+from unspool.cli.json_out import write_json
 from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import MustContain, Prompt, Quiet, Raw, System
@@ -261,7 +261,7 @@ def _print_json(
         "profile": decoding.profile_label,
         "params": decoding.params.to_dict(),
     }
-    print(json.dumps(asked | report_dict(report) | how, ensure_ascii=False))
+    write_json(asked | report_dict(report) | how)
 
 
 def _required(verifier: str | None) -> str:

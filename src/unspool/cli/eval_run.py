@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unspool.cli import amounts
 from unspool.cli.eval_options import check_out, one_best, wanted_of
+from unspool.cli.json_out import write_json
 from unspool.cli.text import counted
 from unspool.errors import BadRequest, reason
 from unspool.light_dataclass import dataclass
@@ -135,7 +135,7 @@ def _answer(
                     each.series: answers_so_far(file, questions, each.series, each.n) for each in wanted
                 }
                 told = answered_dict(Answered(settings, path, so_far), [])
-                print(json.dumps(told | {"finish_reason": "cancelled"}))
+                write_json(told | {"finish_reason": "cancelled"})
             if not how.quiet:
                 print(
                     f"\nstopped with {counted(len(file), 'answer')} in {path}; the same command goes on",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
@@ -15,6 +14,7 @@ from unspool.cli.decoding import REPORTS, Decoding
 from unspool.cli.decoding_options import with_decoding_options
 from unspool.cli.eval_options import AsJson, Concurrency, Fresh, Greedy, Out, Search
 from unspool.cli.eval_run import Answered, Asked, EvalRun, How
+from unspool.cli.json_out import write_json
 from unspool.cli.model_options import ModelOptions
 from unspool.cli.options import with_model_options
 from unspool.cli.run import Quiet
@@ -183,7 +183,7 @@ def _tell(
         others = "; --form chat may suit it better" if done.settings.get("form") in ("fill", "raw") else ""
         print(f"note: {note}{others}", file=sys.stderr)
     if run.how.as_json:
-        print(json.dumps(answered_dict(done, figures)))
+        write_json(answered_dict(done, figures))
         return
     print_table(figure_rows(figures))
     if not run.how.quiet:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from unspool.cli.amounts import count
+from unspool.cli.json_out import write_json
 from unspool.cli.table import print_table
 from unspool.cli.text import number_or_text
 from unspool.errors import BadRequest, brief
@@ -116,7 +116,7 @@ def show_kv(
     )
     name = (model or DEFAULT_MODEL) if shape is None else None
     if as_json:
-        print(json.dumps({"model": name, "amateur": amateur} | found.to_dict(memory_bytes), indent=2))
+        write_json({"model": name, "amateur": amateur} | found.to_dict(memory_bytes), indent=2)
         return
     print(f"{name + ': ' if name else ''}{found.shape.what}")
     print_table(_rows(found, memory_bytes))

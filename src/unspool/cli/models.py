@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from unspool.cli.json_out import write_json
 from unspool.cli.table import print_table
-from unspool.cli.text import write_json
 from unspool.errors import BadRequest, ModelNotFound
 
 app = typer.Typer(help="List, pull, show and remove models.", no_args_is_help=True)

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from unspool.cli.json_out import write_json
 from unspool.cli.param_words import DEFAULTS, meanings, shown
 from unspool.cli.table import print_table
-from unspool.cli.text import write_json
 from unspool.cli.typed import option
 from unspool.errors import BadRequest, nearest
 from unspool.params import RANGES

@@ -85,11 +85,12 @@ def _tables() -> tuple[dict[str, str], dict[str, str], dict[str, tuple[str, bool
     return values, repeatable, switches
 
 
-def run(given: dict[str, Any]) -> int:
-    """Answer what `read` understood; the exit code."""
+def run(given: dict[str, Any], arguments: Sequence[str]) -> int:
+    """Answer what `read` understood of a command line; the exit code."""
     from unspool.cli import border
+    from unspool.cli.json_out import Ending
 
-    return border.run(lambda: _answer(given))
+    return border.run(lambda: _answer(given), Ending.of(arguments))
 
 
 def _answer(given: dict[str, Any]) -> None:

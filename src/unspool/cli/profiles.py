@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from unspool.cli.json_out import write_json
 from unspool.cli.param_words import shown
 from unspool.cli.table import print_table
-from unspool.cli.text import write_json
 from unspool.errors import BadRequest
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -50,13 +49,6 @@ def decoded(data: bytes) -> str:
         raise BadRequest(
             f"standard input is not UTF-8 (byte {error.start}); convert it first", code="bad_text"
         ) from None
-
-
-def write_json(value: object, *, indent: int | None = None) -> None:
-    """Print one JSON value. Where standard output is not UTF-8, all but ASCII is written as \\u escapes:
-    those that the stream would make of its own accord are none of JSON's."""
-    is_utf8 = (sys.stdout.encoding or "").lower().replace("_", "-") in ("utf-8", "utf8")
-    print(json.dumps(value, ensure_ascii=not is_utf8, indent=indent))
 
 
 def write(text: str) -> None:
