@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from unspool import memory
 from unspool.engine.admission import check_context
@@ -22,6 +22,11 @@ from unspool.models.weights.quantized_source import check_weights
 from unspool.runners.base import DEFAULT_PAGE_SIZE, RUNNERS, Runner
 from unspool.sizes import read_size, shown
 from unspool.thread_count import check_threads
+
+if TYPE_CHECKING:
+    from unspool.models.identity import ModelIdentity
+
+Check: TypeAlias = "Callable[[ModelIdentity], None]"  # raises for a model that is not the one expected
 
 MAX_PAGES: Final = 1 << 24  # far past any memory, and few enough to list
 MIN_KV_TOKENS: Final = 8192  # whatever the memory
@@ -56,12 +61,18 @@ def load(
     runner: str = "native",
     amateur: str | Path | Found | None = None,
     weights: str | None = None,
+    check: Check | None = None,
 ) -> Loaded:
-    """For the arguments see `Door`; everything or nothing is loaded."""
+    """For the arguments see `Door`; everything or nothing is loaded. What `check` raises of the model is
+    raised before its weights are packed."""
     check_settings(runner, threads, context_length, kv_tokens, page_size, kv_memory, weights)
     with ExitStack() as undo:
         loaded = open_model(model, weights, threads)
         undo.callback(loaded.close)
+        if check is not None:
+            from unspool.models.identity import identify
+
+            check(identify(loaded.graph, loaded.source))
         second = None if amateur is None else open_model(amateur)
         if second is not None:
             undo.callback(second.close)

@@ -93,7 +93,7 @@ def chat(
     say(begun.at_once, quiet)
     for note in session.decoding.notes():
         say(f"note: {note}", quiet)
-    llm = model.load(quiet=quiet)
+    llm = model.load(quiet=quiet, check=None if kept is None else kept.check)
     try:
         if not can_chat(llm):
             raise TemplateError(

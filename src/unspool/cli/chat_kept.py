@@ -17,19 +17,23 @@ from unspool.errors import BadRequest, CapacityError, ContextOverflow, SessionFi
 from unspool.whole_file import folder_problem
 
 if TYPE_CHECKING:
+    from unspool.kv.session import KvIdentity
     from unspool.llm import LLM
+    from unspool.models.identity import ModelIdentity
 
 _CHAT = "chat"  # what the conversation is called in the note of a session
 
 
 class KeptChat:
-    """`begin` before there is a model, `restore` with it, `keep` after each turn, `end` at the end."""
+    """`begin` before there is a model, `check` once it is known which, `restore` with it, `keep` after each
+    turn, `end` at the end."""
 
     def __init__(self, session: ChatSession, name: str) -> None:
         if not name:
             raise BadRequest("--session takes the name of a file, got ''", code="bad_session")
         self._session = session
         self.path = Path(os.path.expanduser(name))
+        self._identity: KvIdentity | None = None  # whose keys and values the file has, if it is there
         self._written: dict[str, Any] = {}  # the conversation as the file has it
         self._ended: dict[str, Any] = {}  # the conversation that the file has keys and values of
 
@@ -54,7 +58,8 @@ class KeptChat:
             )
         from unspool.kv.session_file import read_header
 
-        content = read_header(self.path).note.get(_CHAT)
+        header = read_header(self.path)
+        content = header.note.get(_CHAT)
         if not isinstance(content, dict):
             raise BadRequest(
                 f"{self.path} is a session without a conversation, so a chat cannot go on with it; "
@@ -64,8 +69,20 @@ class KeptChat:
         chat_file.take_over(self._session, content, self.path)
         self._written = self._ended = chat_file.content_of(self._session)
         n_turns = len(self._session.turns)
+        self._identity = header.identity
         told = f"going on with {n_turns} turn{'' if n_turns == 1 else 's'} from {self.path}"
         return f"{told}\n{self._session.told_of_file}".rstrip()
+
+    def check(self, model: ModelIdentity) -> None:
+        """SessionFileError for a model that the file is not of, before it is loaded."""
+        if self._identity is None:
+            return
+        from unspool.kv.session import check_model
+
+        try:
+            check_model(self.path, self._identity, model.name, model.sha256)
+        except SessionFileError as error:
+            raise self._of_another(error) from None
 
     def restore(self, llm: LLM) -> str:
         """Have the model know what it had read. SessionFileError for another model's; what to tell.
@@ -77,20 +94,21 @@ class KeptChat:
         try:
             n_tokens = len(llm.load_session(self.path).token_ids)
         except SessionFileError as error:
-            if error.code == "session_mismatch" and (origin := self._session.origin) is not None:
-                options = origin.options(is_contrasted=origin.amateur is not None)
-                raise SessionFileError(
-                    error.path,
-                    error.field,
-                    f"{error.problem} ({options})",
-                    code=error.code,
-                ) from None
+            if error.code == "session_mismatch":
+                raise self._of_another(error) from None
             if error.code != "session_stale":
                 raise
             return f"note: {as_typed(error)}; until then the conversation is read again"
         except (CapacityError, ContextOverflow) as error:
             return f"note: {as_typed(error)}; until then the conversation is read again"
         return f"{n_tokens} tokens need not be read again"
+
+    def _of_another(self, error: SessionFileError) -> SessionFileError:
+        """The same, with the options of the model that the file is of."""
+        if (origin := self._session.origin) is None:
+            return error
+        options = origin.options(is_contrasted=origin.amateur is not None)
+        return SessionFileError(error.path, error.field, f"{error.problem} ({options})", code=error.code)
 
     def keep(self, llm: LLM) -> None:
         """Write the messages, if they have changed."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from unspool.engine.limits import Limits
     from unspool.llm import LLM
+    from unspool.loading import Check
 
 NO_SIZE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -25,9 +26,10 @@ def load_llm(
     amateur: str | None = None,
     weights: str | None = None,
     limits: Limits | None = None,
+    check: Check | None = None,
 ) -> LLM:
-    """Find the model, pulling it when the catalogue has it and the cache has not, and load it; the amateur
-    beside it likewise."""
+    """Find the model, pulling it when the catalogue has it and the cache has not, and load it, the amateur
+    beside it likewise; `check` may refuse the model before that."""
     from unspool.models.found import Found
 
     _check(runner, threads, context, kv, weights)
@@ -45,6 +47,7 @@ def load_llm(
             runner=runner,
             amateur=beside,
             weights=weights,
+            check=check,
             **kv,
         )
     )

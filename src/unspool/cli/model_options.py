@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unspool.cli.decoding import Decoding
     from unspool.engine.limits import Limits
     from unspool.llm import LLM
+    from unspool.loading import Check
 
 NAMES: Final = ("model", "amateur", "threads", "context", "kv", "runner", "weights")  # of options
 CONTRAST: Final = "contrast"  # how much of the amateur: parameters of the decoding
@@ -63,8 +64,9 @@ class ModelOptions:
         """The decoding with the amateur beside it. Raises BadRequest for one without the other."""
         return contrasted(decoding, self.amateur)
 
-    def load(self, *, quiet: bool, limits: Limits | None = None) -> LLM:
-        """The model, pulled where it is missing, and the amateur beside it."""
+    def load(self, *, quiet: bool, limits: Limits | None = None, check: Check | None = None) -> LLM:
+        """The model, pulled where it is missing, and the amateur beside it; `check` may refuse it before the
+        work of loading."""
         from unspool.cli.load import load_llm
 
         return load_llm(
@@ -77,6 +79,7 @@ class ModelOptions:
             amateur=self.amateur,
             weights=self.weights,
             limits=limits,
+            check=check,
         )
 
 

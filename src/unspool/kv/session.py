@@ -42,10 +42,8 @@ class Session:
 
 def check_identity(origin: str | Path, found: KvIdentity, expected: KvIdentity) -> None:
     """SessionFileError, with code `session_mismatch`, for keys and values of another model or runner."""
-    if found.model_sha256 != expected.model_sha256:
-        weights = "" if found.model != expected.model else " with other weights"
-        field, problem = "model", f"is of {found.model!r}, and {expected.model!r}{weights} is loaded"
-    elif found.tokenizer_sha256 != expected.tokenizer_sha256:
+    check_model(origin, found, expected.model, expected.model_sha256)
+    if found.tokenizer_sha256 != expected.tokenizer_sha256:
         field, problem = "tokenizer", f"is not the one that {expected.model!r} has now"
     else:
         for each in fields(KvIdentity):
@@ -55,7 +53,18 @@ def check_identity(origin: str | Path, found: KvIdentity, expected: KvIdentity) 
                 break
         else:
             return
-    raise SessionFileError(
+    raise _mismatch(origin, field, problem)
+
+
+def check_model(origin: str | Path, found: KvIdentity, model: str, model_sha256: str) -> None:
+    """The part of `check_identity` for which no runner is needed: before weights are packed for one."""
+    if found.model_sha256 != model_sha256:
+        weights = "" if found.model != model else " with other weights"
+        raise _mismatch(origin, "model", f"is of {found.model!r}, and {model!r}{weights} is loaded")
+
+
+def _mismatch(origin: str | Path, field: str, problem: str) -> SessionFileError:
+    return SessionFileError(
         origin,
         field,
         f"{problem}; load what it was saved with, or save another session",

@@ -6,7 +6,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from tiny_llm import write_tiny_llm
 
+from unspool import loading
 from unspool.errors import CapacityError, SessionFileError
 from unspool.kv.session_file import read_header
 
@@ -219,3 +221,26 @@ def test_a_place_that_cannot_be_written_is_told_once_and_the_chat_goes_on(
     assert capsys.readouterr().err.count("cannot be written") == 2
     with pytest.raises(SessionFileError, match="cannot be written"):
         kept.end(fake_llm)
+
+
+def test_a_session_of_another_model_is_refused_before_any_weight_is_packed(
+    unspool, path, tmp_path, monkeypatch
+) -> None:
+    one, other = write_tiny_llm(tmp_path / "one.gguf"), write_tiny_llm(tmp_path / "other.gguf", seed=7)
+    asked = ("--session", str(path), "--max-tokens", "3", "--threads", "1")
+    assert unspool("chat", "--model", str(one), *asked, stdin=b"Hi\n").exit_code == 0
+    packed = []
+    make = loading.make_runner
+    monkeypatch.setattr(loading, "make_runner", lambda *given: packed.append(given) or make(*given))
+    ran = unspool("chat", "--model", str(other), *asked, stdin=b"More\n")
+    assert (ran.exit_code, ran.out, packed) == (1, "", [])
+    assert ran.err == (
+        f"error: {path}: model: is of 'one', and 'other' is loaded; load what it was saved with, or save "
+        f"another session (--model {one})\n"
+    )
+    renamed = one.rename(tmp_path / "renamed.gguf")
+    ran = unspool("chat", "--model", str(renamed), *asked, stdin=b"More\n")
+    assert (ran.exit_code, len(packed)) == (0, 1)
+    assert "need not be read again" in ran.err
+    ran = unspool("chat", "--model", str(renamed), "--weights", "q8", *asked, stdin=b"More\n")
+    assert (ran.exit_code, len(packed)) == (1, 1), ran.err

@@ -105,7 +105,7 @@ def test_run_pulls_what_is_missing_and_loads_it(unspool, tiny, monkeypatch: pyte
 
     monkeypatch.setattr("unspool.loading.load", load)
     ran = unspool("run", "Hi", "--model", "tiny", "--threads", "2", "--context", "64")
-    plain = {"runner": "native", "kv_tokens": None, "amateur": None, "weights": None}
+    plain = {"runner": "native", "kv_tokens": None, "amateur": None, "weights": None, "check": None}
     assert loaded == [(Found("tiny", tiny.file), {"threads": 2, "context_length": 64, **plain})]
     assert tiny.file.read_bytes() == tiny.content
     assert ran.exit_code == 1

@@ -207,6 +207,7 @@ def test_every_option_reaches_the_parameters(unspool, fake_llm) -> None:
         "amateur": None,
         "weights": None,
         "limits": None,
+        "check": None,
     }
 
 
