@@ -5,14 +5,12 @@ The standard decorator writes and compiles up to six functions for a class, whic
 Most of the classes that a start imports are never compared, hashed or shown, and many are not even made. What
 can be done with a class and its values is the same: making, showing, comparing, hashing, replace, asdict,
 fields, pickling, signatures, and what is refused. What it does not know, it does not take: classes without
-slots, InitVar, `order` and the like. It makes up no docstring, and a signature names types as they are
-written.
+slots, InitVar, `order` and the like. It makes up no docstring.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -162,14 +160,20 @@ _FACTORY: Final = _Factory()
 
 
 class _Signature:
-    """What `inspect.signature` says of a class, where it would look at `__init__` otherwise."""
+    """Has `__init__` made before `inspect.signature`, which asks for this first, looks at it: so types are
+    named, or looked up, as it is told to.
 
-    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
-        if instance is not None:  # which may be something to call, of another signature
-            raise AttributeError("__signature__")
-        init = owner.__init__
-        signature = inspect.signature(init.resolve() if hasattr(init, "resolve") else init)
-        return signature.replace(parameters=list(signature.parameters.values())[1:], return_annotation=None)
+    A class that has a `__new__` would have the signature of that, and does have that of `__init__`.
+    """
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:  # of which another may be called, with another signature
+            init = owner.__init__
+            init = init.resolve() if hasattr(init, "resolve") else init
+            new = vars(owner).get("__new__")
+            if isinstance(new, staticmethod):
+                new.__func__.__wrapped__ = init  # type: ignore[attr-defined]
+        raise AttributeError("__signature__")
 
 
 def _is_frozen(self: Any, name: str) -> bool:

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, field
 from dataclasses import dataclass as standard
@@ -18,6 +18,8 @@ from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 import pytest
 
 from unspool.light_dataclass import dataclass as light
+from unspool.params import DecodingParams
+from unspool.types import InterToken, Usage
 
 T = TypeVar("T")
 FROZEN = {"frozen": True, "slots": True}
@@ -149,9 +151,31 @@ def test_its_signature_is_that_of_the_standard_one_before_and_after_the_first_ca
         assert [(p.name, p.kind, p.annotation) for p in parameters.values()] == [
             (p.name, p.kind, p.annotation) for p in wanted.parameters.values()
         ]
-        assert str(inspect.signature(cls)) == str(wanted)
-        cls(**{p.name: 1 for p in parameters.values()})
-        assert str(inspect.signature(cls)) == str(wanted)
+        looked_up = inspect.signature(classes(standard, **options)[name], eval_str=True)
+        for _ in range(2):
+            assert str(inspect.signature(cls)) == str(wanted)
+            assert str(inspect.signature(cls, eval_str=True)) == str(looked_up)
+            cls(**{p.name: 1 for p in parameters.values()})
+
+
+def test_types_of_a_signature_are_looked_up_where_the_class_is() -> None:
+    def types_of(cls: type) -> dict[str, Any]:
+        signature = inspect.signature(cls, eval_str=True)
+        return {name: each.annotation for name, each in signature.parameters.items()}
+
+    assert types_of(Usage)["inter_token"] is InterToken
+    own = types_of(DecodingParams)  # it has a __new__
+    assert own.keys() == {field.name for field in dataclasses.fields(DecodingParams)}
+    assert own["temperature"] is float
+    assert own["stop"] == Sequence[str]
+    plain = inspect.signature(DecodingParams).parameters
+    assert (plain["temperature"].annotation, plain["temperature"].default) == ("float", 1.0)
+    assert {each.kind for each in plain.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+    class Same(Usage):
+        """Inherits it."""
+
+    assert types_of(Same) == types_of(Usage)
 
 
 @light(frozen=True, slots=True)
