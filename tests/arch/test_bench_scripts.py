@@ -9,6 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_models import TinySpec, tiny_source
+
+from unspool.models.architectures import build_graph
+from unspool.models.config import read_config
 
 BENCH = Path(__file__).resolve().parents[2] / "bench"
 
@@ -40,7 +44,10 @@ def test_the_script_about_choosing_tokens_explains_itself() -> None:
     assert "--torch-python" in result.stdout
 
 
-@pytest.mark.parametrize(("script", "option"), [("first_token", "--llama-cli"), ("loaded", "--runs")])
+@pytest.mark.parametrize(
+    ("script", "option"),
+    [("first_token", "--llama-cli"), ("loaded", "--runs"), ("cached_layers", "--rounds")],
+)
 def test_a_script_about_one_model_explains_itself(script: str, option: str) -> None:
     result = subprocess.run(
         [sys.executable, BENCH / f"{script}.py", "--help"], capture_output=True, text=True, check=True
@@ -69,6 +76,19 @@ def test_all_programs_are_given_the_same_logits(tmp_path: Path) -> None:
     assert max(history(300)) < 300
     assert len(biases(300)) == 100
     assert median_us(lambda i: 1e-6 * i, 5) == pytest.approx(5)  # the first three calls do not count
+
+
+def test_a_network_with_one_layer_s_weights_has_all_its_ops_and_no_other_layer_s_weights() -> None:
+    from cached_layers import with_one_layer_s_weights
+
+    source = tiny_source(TinySpec("qwen2", n_layers=3))
+    graph = build_graph(read_config(source), source)
+    other = with_one_layer_s_weights(graph)
+    assert [type(op) for op in other.ops] == [type(op) for op in graph.ops]
+    named = {getattr(op, name) for op in other.ops for name in ("weight", "bias") if hasattr(op, name)}
+    assert {name for name in named if name} == {
+        name for name in source.names() if not name.startswith(("blk.1.", "blk.2."))
+    }
 
 
 def test_an_environment_without_llama_cpp_is_refused_with_a_way_out() -> None:
