@@ -1,6 +1,6 @@
 """What a step would take if the weights of its layers cost no memory traffic.
 
-usage: python bench/cached_layers.py [--model NAME] [--rows N ...] [--context N] [--rounds N]
+usage: python bench/cached_layers.py [--model NAME] [--rows N ...] [--context N] [--rounds N] [--threads N]
 
 Beside the model itself stands one whose layers all use the weights of the first: the same arithmetic, but
 these weights stay in the processor's caches. (Embedding, output, keys and values are read as ever.) Steps of

@@ -70,9 +70,9 @@ struct Fetch {
   // function: none.
   const uint8_t* (*take)(void* from, size_t bytes) = nullptr;
   void* from = nullptr;
-  // Of it, with every group of weights where these come from memory, too. What many rows attend to is more,
-  // and they take longer for a group.
-  static constexpr int kBesideBytes = 128, kBesideBytesOfMany = 256;
+  // Of it, with every group of weights where these come from memory, too. What more than Acts::kBlock rows
+  // attend to is more, and they take longer for a group.
+  static constexpr int kBesideBytes = 128, kBesideBytesOfMore = 256;
 };
 
 // Asks for some lines of the cache.

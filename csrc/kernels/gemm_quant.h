@@ -147,7 +147,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
       x.n_rows <= kFewRows ? kNearBytes : w.tile_bytes * (w.tile_bytes < kFarBytes ? 2 : 1);
   const bool followed =
       !TWO_LEVEL && x.n_rows <= kFewRows && (size_t)(tile1 - tile0) * w.tile_bytes >= kFollowedBytes;
-  const int beside_each = x.n_rows > Acts::kBlock ? Fetch::kBesideBytesOfMany : Fetch::kBesideBytes;
+  const int beside_each = x.n_rows > Acts::kBlock ? Fetch::kBesideBytesOfMore : Fetch::kBesideBytes;
   const size_t beside_bytes = (size_t)beside_each * (w.k_padded / kGroup);
   const int n_more = (x.n_rows - 1) / Acts::kBlock;  // blocks of rows after the first
   const auto take = [&fetch](size_t bytes) { return fetch.take ? fetch.take(fetch.from, bytes) : nullptr; };

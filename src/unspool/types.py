@@ -128,7 +128,9 @@ class Chosen:
     """A token that was chosen for a row, and what is known about the choice."""
 
     token_id: int
-    observed: float | None = None  # what the branch's running state learns: see History.accept
+    # What the branch's running state learns (History.accept): by the pipeline that drew the token, or, of one
+    # that a search chose itself, by engine/annotate.py.
+    observed: float | None = None
     logprobs: TokenLogprobs | None = None  # for who asked
     trace: TokenTrace | None = None  # for who asked
 

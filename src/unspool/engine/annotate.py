@@ -83,7 +83,7 @@ def _note(
     candidates, params = processed.candidates, row.params
     assert candidates is not None, "a row that reports wants its candidates"
     spell = _spell(vocabulary)
-    if learns(params) and chosen.observed is None:
+    if learns(params) and chosen.observed is None:  # the fused pass keeps no steps: they are walked again
         passed = walk(z.astype(np.float64), row)
         chosen = replace(chosen, observed=observed(passed, row, chosen.token_id))
     if params.logprobs is not None and chosen.logprobs is None:

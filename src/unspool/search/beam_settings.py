@@ -36,6 +36,7 @@ class BeamSettings:
         check_whole("n_best", self.n_best, self.width, "a wider beam has more answers")
         check_early_stopping(self.early_stopping)
         LengthNorm(self.length_norm, self.alpha)
+        # The usual alpha is what nobody may have typed, and 0 says what the norm does.
         if self.length_norm == "none" and self.alpha not in (0, _ALPHA):
             raise BadRequest(
                 f"alpha={self.alpha:g} has no meaning beside length_norm='none', which divides by 1; leave "

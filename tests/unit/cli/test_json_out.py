@@ -160,8 +160,12 @@ def test_a_lost_output_is_no_second_failure(monkeypatch):
         def flush(self):
             raise BrokenPipeError
 
-    monkeypatch.setattr("sys.stdout", Lost())
-    json_out.Ending("finish_reason", json_out._last).interrupted()
+    lost = Lost()
+    monkeypatch.setattr("sys.stdout", lost)
+    ending = json_out.Ending.of(["run", "--json"])
+    assert ending is not None
+    ending.interrupted()
+    assert json.loads(lost.getvalue()) == {"finish_reason": "cancelled"}
 
 
 def test_ctrl_c_before_anything_has_begun(unspool, monkeypatch):

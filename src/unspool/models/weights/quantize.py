@@ -6,6 +6,7 @@ the error, as a part of that of the weights, is what `RELATIVE_ERROR` says; a te
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -41,9 +42,13 @@ ENCODERS: Final[Mapping[Encoding, Callable[[F32], U8]]] = MappingProxyType(
         Encoding.Q6_K: encode_q6_k,
     }
 )
+# Values one by one, which nothing is fitted for.
 _PLAIN: Final[Mapping[Encoding, Callable[[F32], U8]]] = MappingProxyType(
     {Encoding.F32: encode_f32, Encoding.F16: encode_f16, Encoding.BF16: encode_bf16}
 )
+
+_MOST: Final = 60_000.0  # of a magnitude, near the end of float16, which scales are
+_WIDE: Final[Mapping[Encoding, float]] = MappingProxyType({Encoding.F32: math.inf, Encoding.BF16: 3.38e38})
 
 RELATIVE_ERROR: Final[Mapping[Encoding, float]] = MappingProxyType(
     {
@@ -67,11 +72,11 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
     """The tensor in another encoding, whatever its own; rows must divide into the encoding's blocks.
 
     The result depends on the values alone. Raises ModelFileError where a value is infinite, not a number,
-    or so large that a scale of it is no float16.
+    or larger than what the encoding holds.
     """
     stored, n_block = tensor.encoding, encoding.block_values
     assert tensor.shape[-1] % n_block == 0, (tensor.name, tensor.shape, encoding)
-    encode = ENCODERS.get(encoding) or _PLAIN[encoding]
+    encode, most = ENCODERS.get(encoding) or _PLAIN[encoding], _WIDE.get(encoding, _MOST)
     n_values = int(np.prod(tensor.shape))
     # A piece is whole blocks of both encodings: every block has a power of two of values.
     n_whole = max(n_block, stored.block_values)
@@ -83,10 +88,13 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
         data = tensor.data[_bytes_of(stored, start) : _bytes_of(stored, stop)]
         with np.errstate(all="ignore"):
             values = DECODERS[stored](np.ascontiguousarray(data)).reshape(-1, n_block)
-            if not np.isfinite(values).all() or np.abs(values).max() > 60_000:
+            if not np.isfinite(values).all():
                 raise ModelFileError(
-                    tensor.name, "values", "are infinite, not numbers or past 60000; fetch the model again"
+                    tensor.name, "values", "are infinite or not numbers; fetch the model again"
                 )
+            if (largest := float(np.abs(values).max())) > most:
+                problem = f"go up to {largest:g}, and {encoding.label} takes {most:g} at most; try bf16, f32"
+                raise ModelFileError(tensor.name, "values", problem)
             out[_bytes_of(encoding, start) : _bytes_of(encoding, stop)] = encode(values)
 
     with ThreadPoolExecutor(n_threads or usual_threads()) as pool:

@@ -82,12 +82,27 @@ def test_half_floats_and_quantized_tensors_can_be_quantized():
     assert relative_error(dequantize(twice), values.astype(np.float32)) < 0.09
 
 
-@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 1e30])
-def test_what_has_no_place_in_a_float16_scale_is_refused(bad):
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("encoding", [Encoding.Q4_K, Encoding.F32], ids=lambda e: e.label)
+def test_what_is_no_number_is_refused(encoding, bad):
     values = np.ones((2, 256), np.float32)
     values[1, 7] = bad
-    with pytest.raises(ModelFileError, match="values: are infinite"):
-        quantize(tensor_of(values), Encoding.Q4_K)
+    with pytest.raises(ModelFileError, match="values: are infinite or not numbers; fetch"):
+        quantize(tensor_of(values), encoding)
+
+
+@pytest.mark.parametrize("encoding", [Encoding.Q4_K, Encoding.F16], ids=lambda e: e.label)
+def test_what_has_no_place_in_float16_is_refused_where_that_is_used(encoding):
+    values = np.ones((2, 256), np.float32)
+    values[1, 7] = -70_000
+    why = f"values: go up to 70000, and {encoding.label} takes 60000 at most; try bf16, f32"
+    with pytest.raises(ModelFileError, match=why):
+        quantize(tensor_of(values), encoding)
+    for wide in (Encoding.F32, Encoding.BF16):
+        assert dequantize(quantize(tensor_of(values), wide))[1, 7] == pytest.approx(-70_000, rel=0.004)
+    values[1, 7] = 3.4e38
+    with pytest.raises(ModelFileError, match="BF16 takes 3"):
+        quantize(tensor_of(values), Encoding.BF16)
 
 
 def test_a_line_through_whole_numbers_is_found_as_it_is():
