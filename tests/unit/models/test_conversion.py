@@ -15,7 +15,7 @@ from hf_models import HF_CASES, RECORDED, case_tokens, case_weights, write_case,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipelines import CONFIG, MARKED_CONFIG, byte_level_pipeline, marked_pipeline
-from tokenizers import Regex, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Pipeline
 
 from unspool import LLM, DecodingParams
@@ -285,3 +285,25 @@ def test_a_tokenizer_that_gguf_has_no_words_for_is_refused(make, config, why, tm
     with pytest.raises(UnsupportedModel, match=f"{why}.* cannot be told in a GGUF file; load the folder"):
         quantize_file(folder, tmp_path / "out.gguf", "q8_0")
     assert not (tmp_path / "out.gguf").exists()
+
+
+@pytest.mark.parametrize("flag", ["lstrip", "rstrip", "single_word"])
+def test_habits_of_an_added_token_that_a_file_does_not_have_are_refused(flag, tmp_path):
+    pipeline = llama3_pipeline()
+    pipeline.add_tokens([AddedToken("<note>", special=False, normalized=False, **{flag: True})])
+    folder = write_llama(tmp_path / "model", pipeline, CONFIG)
+    with pytest.raises(UnsupportedModel, match="how it finds the token '<note>' cannot be told"):
+        quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "text", "normalized"), [("legacy", "<note>", True), ("none", "two words", False)]
+)
+def test_a_token_that_is_looked_for_when_spaces_are_marked_otherwise_is_refused(
+    prefix, text, normalized, tmp_path
+):
+    pipeline = marked_pipeline(prefix)
+    pipeline.add_tokens([AddedToken(text, special=False, normalized=normalized)])
+    folder = write_llama(tmp_path / "model", pipeline, MARKED_CONFIG)
+    with pytest.raises(UnsupportedModel, match=f"how it finds the token '{text}' cannot be told"):
+        quantize_file(folder, tmp_path / "out.gguf", "q8_0")

@@ -19,11 +19,11 @@ import numpy as np
 from unspool.errors import UnsupportedModel, named
 from unspool.models.chat_sources import template_sources
 from unspool.models.tokenizer.end_tokens import END_NAMES
-from unspool.models.tokenizer.gguf import ROLE_NAMES, tokenizer_from_gguf
+from unspool.models.tokenizer.gguf import ROLE_NAMES, gguf_parts
 from unspool.models.tokenizer.merges import derive_merges
 from unspool.models.tokenizer.parts import Start, TokenizerParts, TokenKind
 from unspool.models.tokenizer.pre_tokenizers import GPT2_WORDS, WORD_RULES
-from unspool.models.tokenizer.spelling import Spelling
+from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling
 from unspool.models.tokenizer.tokenizer import Tokenizer
 from unspool.models.tokenizer.tokenizer_json import flat_state, tokenizer_parts
 from unspool.models.weights.base import WeightSource
@@ -79,7 +79,9 @@ def word_values(source: WeightSource) -> dict[str, Value]:
 
 def check_same_words(source: WeightSource, path: Path, metadata: Mapping[str, Any]) -> None:
     """UnsupportedModel where a tokenizer that is read from these keys is not the folder's."""
-    own, its = Tokenizer(tokenizer_parts(source.path, source.metadata)), tokenizer_from_gguf(path, metadata)
+    own_parts, its_parts = tokenizer_parts(source.path, source.metadata), gguf_parts(path, metadata)
+    _check_same_added(own_parts, its_parts, path)
+    own, its = Tokenizer(own_parts), Tokenizer(its_parts)
     (own_bytes, own_ends), (its_bytes, its_ends) = own.all_token_bytes(), its.all_token_bytes()
     if own_bytes != its_bytes or own_ends.tolist() != its_ends.tolist():
         raise _untold(path, "its tokens")
@@ -90,6 +92,25 @@ def check_same_words(source: WeightSource, path: Path, metadata: Mapping[str, An
         for parse_special in (False, True):
             if own.encode(text, parse_special=parse_special) != its.encode(text, parse_special=parse_special):
                 raise _untold(path, f"how it cuts {text!r}")
+
+
+def _check_same_added(own: TokenizerParts, its: TokenizerParts, path: Path) -> None:
+    """The file has no words for how an added token is found: what it eats, where it counts."""
+    changes = (
+        flat_state(own.preparations[Start.TEXT].normalizer) if own.spelling is Spelling.SPACE_MARK else []
+    )
+    prepends = any(node["type"] == "Prepend" for node in changes)
+    of_file = {piece.token_id: piece for piece in its.added}
+    for piece in own.added:
+        found = of_file[piece.token_id]
+        same = (piece.eats_space_left, piece.eats_space_right, piece.whole_word) == (
+            found.eats_space_left,
+            found.eats_space_right,
+            found.whole_word,
+        )
+        changed = bool(changes) and (prepends or " " in piece.text or SPACE_MARK in piece.text)
+        if not same or (changed and piece.normalized != found.normalized):
+            raise _untold(path, f"how it finds the token {piece.text!r}")
 
 
 def _untold(path: Path, what: str) -> UnsupportedModel:

@@ -45,12 +45,17 @@ _SENTENCEPIECE_DEFAULTS = {"bos": 1, "eos": 2, "unknown": 0}  # of files that do
 
 
 def tokenizer_from_gguf(path: Path, metadata: Mapping[str, Any]) -> Tokenizer:
+    return Tokenizer(gguf_parts(path, metadata))
+
+
+def gguf_parts(path: Path, metadata: Mapping[str, Any]) -> TokenizerParts:
+    """What the tokenizer of a file is made of."""
     fields = Fields(path, metadata)
     model = fields.string(_MODELS)
     if model == "gpt2":
-        return Tokenizer(_byte_level(fields))
+        return _byte_level(fields)
     if model == "llama":
-        return Tokenizer(_sentencepiece(fields))
+        return _sentencepiece(fields)
     raise UnsupportedModel(
         f"{path}: {_MODELS}: is {model[:80]!r}, a tokenizer that is not known here; known: "
         "gpt2 (byte-level BPE), llama (SentencePiece BPE)"
