@@ -14,7 +14,7 @@ from executing import logits_whole, reference_runner
 from hf_models import HF_CASES, RECORDED, case_tokens, case_weights, write_case, write_hf_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pipelines import CONFIG, MARKED_CONFIG, byte_level_pipeline, marked_pipeline
+from pipelines import CONFIG, MARKED_CONFIG, byte_level_pipeline, marked_pipeline, tiny_pipeline
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Pipeline
 
@@ -307,3 +307,34 @@ def test_a_token_that_is_looked_for_when_spaces_are_marked_otherwise_is_refused(
     folder = write_llama(tmp_path / "model", pipeline, MARKED_CONFIG)
     with pytest.raises(UnsupportedModel, match=f"how it finds the token '{text}' cannot be told"):
         quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+
+
+def test_a_row_that_pads_the_vocabulary_takes_no_name_that_a_token_has(tmp_path):
+    pipeline = llama3_pipeline()
+    pipeline.add_tokens([AddedToken("[PAD280]", special=False, normalized=False)])
+    folder = write_llama(tmp_path / "model", pipeline, CONFIG, vocab_size=300)
+    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+        tokenizer = load_tokenizer(converted)
+    assert tokenizer.vocab_size == 300
+    assert tokenizer.encode("[PAD280]", add_bos=False) == [262]
+    assert tokenizer.is_special(280)
+
+
+def test_more_tokens_than_rows_of_weights_are_refused(tmp_path):
+    folder = write_llama(tmp_path, llama3_pipeline(), CONFIG, vocab_size=260)
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match="a vocabulary of 262 tokens with 260 rows of weights cannot"),
+    ):
+        ConvertedFolder(source)
+
+
+def test_the_language_model_of_a_folder_with_pictures_has_a_token_for_each_row(tmp_path):
+    case = next(case for case in HF_CASES if case.name == "gemma3")
+    folder = write_case(tmp_path, case)
+    config = json.loads((folder / "config.json").read_text())
+    outer = {"model_type": "gemma3", "text_config": config}
+    (folder / "config.json").write_text(json.dumps(outer))
+    tiny_pipeline(50).save(str(folder / "tokenizer.json"))
+    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+        assert len(converted.metadata["tokenizer.ggml.tokens"]) == case.config["vocab_size"] == 64

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.conversion.network import architecture, check_same, network_values, rope_factors
-from unspool.models.conversion.words import check_same_words, word_values
+from unspool.models.conversion.words import check_same_words, folder_parts, word_values
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.dequantize import dequantize
 from unspool.models.weights.gguf_cursor import Cursor
@@ -47,12 +47,13 @@ class ConvertedFolder:
         build_graph(config, source)  # every tensor is there in the right shape, and no other
         self._factors = rope_factors(config)
         self._turned: npt.NDArray[np.intp] | None = None
+        parts = folder_parts(source, config.vocab_size)
         prefix = architecture(config)
         values = {
             "general.architecture": prefix,
             "general.name": self.path.resolve().name,
             **{f"{prefix}.{key}": value for key, value in network_values(config).items()},
-            **word_values(source),
+            **word_values(source, parts),
         }
         self._pairs = {key: pair(key, value) for key, value in values.items()}
         self.metadata: Mapping[str, Any] = read_metadata(
@@ -61,7 +62,7 @@ class ConvertedFolder:
         read = read_config(self)
         build_graph(read, self)
         check_same(read, config, self.path)
-        check_same_words(source, self.path, self.metadata)
+        check_same_words(parts, self.path, self.metadata)
         if read.rope_style == "interleaved":
             self._turned = self._places_of_rows()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,9 +44,17 @@ _PROBES: Final = (
 )
 
 
-def word_values(source: WeightSource) -> dict[str, Value]:
+def folder_parts(source: WeightSource, n_rows: int) -> TokenizerParts:
+    """The folder's tokenizer, with a token for each row of the network's embedding. UnsupportedModel where
+    there are more tokens than rows: other readers take none of them then."""
+    parts = tokenizer_parts(source.path, {**source.metadata, "vocab_size": n_rows})
+    if len(parts.kinds) > n_rows:
+        raise _untold(source.path, f"a vocabulary of {len(parts.kinds)} tokens with {n_rows} rows of weights")
+    return parts
+
+
+def word_values(source: WeightSource, parts: TokenizerParts) -> dict[str, Value]:
     """Metadata keys, chat templates too, with their values; UnsupportedModel where a file cannot say it."""
-    parts = tokenizer_parts(source.path, source.metadata)
     model = json.loads(parts.model.__getstate__())
     for trait in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):
         if model.get(trait):
@@ -77,9 +86,9 @@ def word_values(source: WeightSource) -> dict[str, Value]:
     return result
 
 
-def check_same_words(source: WeightSource, path: Path, metadata: Mapping[str, Any]) -> None:
+def check_same_words(own_parts: TokenizerParts, path: Path, metadata: Mapping[str, Any]) -> None:
     """UnsupportedModel where a tokenizer that is read from these keys is not the folder's."""
-    own_parts, its_parts = tokenizer_parts(source.path, source.metadata), gguf_parts(path, metadata)
+    its_parts = gguf_parts(path, metadata)
     _check_same_added(own_parts, its_parts, path)
     own, its = Tokenizer(own_parts), Tokenizer(its_parts)
     (own_bytes, own_ends), (its_bytes, its_ends) = own.all_token_bytes(), its.all_token_bytes()
@@ -122,9 +131,13 @@ def _untold(path: Path, what: str) -> UnsupportedModel:
 
 def _texts(parts: TokenizerParts) -> list[str]:
     """How the file spells each token; rows that only pad the vocabulary get a name that no text has."""
-    texts = [parts.pieces[i] or f"[PAD{i}]" for i in range(len(parts.kinds))]
+    texts = [parts.pieces[i] for i in range(len(parts.kinds))]
     for piece in parts.added:
         texts[piece.token_id] = piece.text
+    taken = set(texts)
+    for i, text in enumerate(texts):
+        if not text:
+            texts[i] = next(name for k in count() if (name := f"[PAD{i}{'_' * k}]") not in taken)
     return texts
 
 
