@@ -338,3 +338,84 @@ def test_the_language_model_of_a_folder_with_pictures_has_a_token_for_each_row(t
     tiny_pipeline(50).save(str(folder / "tokenizer.json"))
     with open_weights(folder) as source, ConvertedFolder(source) as converted:
         assert len(converted.metadata["tokenizer.ggml.tokens"]) == case.config["vocab_size"] == 64
+
+
+def changed(prefix: str, **state: Any) -> Pipeline:
+    """`marked_pipeline` with other components, or another trait of its model."""
+    described = json.loads(marked_pipeline(prefix).to_str())
+    for key, value in state.items():
+        if key in described:
+            described[key] = value
+        else:
+            described["model"][key] = value
+    return Pipeline.from_str(json.dumps(described))
+
+
+def spanning_words() -> Pipeline:
+    """A piece with a space within, which no merge makes where words are cut at spaces."""
+    described = json.loads(changed("none", pre_tokenizer=METASPACE).to_str())
+    vocabulary = described["model"]["vocab"]
+    del described["added_tokens"][-1]
+    vocabulary["a\u2581a"] = len(vocabulary)
+    described["model"]["merges"].append(["a", "\u2581a"])
+    return Pipeline.from_str(json.dumps(described))
+
+
+REPLACES = {"type": "Replace", "pattern": {"String": "ﬁ"}, "content": "fi"}
+MARKS = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "never", "split": True}
+CUTS_AT_B = {"type": "Split", "pattern": {"String": "b"}, "behavior": "Isolated", "invert": False}
+CUTS_AT_SPACES = CUTS_AT_B | {"pattern": {"String": " "}}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "why"),
+    [
+        (
+            changed("none", normalizer={"type": "Sequence", "normalizers": [REPLACES, MARKS]}),
+            "its normalizer R",
+        ),
+        (changed("none", pre_tokenizer=CUTS_AT_B), "its pre-tokenizer Split.*'b'"),
+        (changed("none", pre_tokenizer={"type": "Digits", "individual_digits": True}), "its pre-tokenizer D"),
+        (spanning_words(), "its pre-tokenizer Metaspace"),
+        (changed("none", ignore_merges=True), "its ignore_merges"),
+        (changed("none", byte_fallback=False, fuse_unk=False), "how it spells unknown characters"),
+    ],
+)
+def test_marked_text_that_is_changed_or_cut_otherwise_is_refused(pipeline, why, tmp_path):
+    folder = write_llama(tmp_path / "model", pipeline, MARKED_CONFIG)
+    with pytest.raises(UnsupportedModel, match=f"{why}.* cannot be told in a GGUF file"):
+        quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+
+
+@pytest.mark.parametrize("pre_tokenizer", [CUTS_AT_SPACES, METASPACE])
+def test_cuts_that_change_nothing_in_marked_text_are_left_out(pre_tokenizer, tmp_path):
+    folder = write_llama(tmp_path, changed("none", pre_tokenizer=pre_tokenizer), MARKED_CONFIG)
+    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+        same_ids(load_tokenizer(source), load_tokenizer(converted), after_control=True)
+
+
+def test_two_ways_to_make_a_piece_in_another_order_than_that_of_ids_are_refused(tmp_path):
+    described = json.loads(marked_pipeline("none").to_str())
+    model = described["model"]
+    del described["added_tokens"][-1]
+    model["vocab"] |= {piece: len(model["vocab"]) + i for i, piece in enumerate(("aa", "aaa"))}
+    model["merges"] = [["a", "b"], ["\u2581", "a"], ["a", "a"], ["aa", "a"], ["a", "aa"]]
+    folder = write_llama(tmp_path, Pipeline.from_str(json.dumps(described)), MARKED_CONFIG)
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match="its merges, which are not those of scores"),
+    ):
+        ConvertedFolder(source)
+
+
+def test_words_that_are_cut_after_they_became_bytes_are_refused(tmp_path):
+    pipeline = llama3_pipeline()
+    described = json.loads(pipeline.to_str())
+    described["pre_tokenizer"]["pretokenizers"].reverse()
+    folder = write_llama(tmp_path, Pipeline.from_str(json.dumps(described)), CONFIG)
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match="a pre-tokenizer after ByteLevel cannot be told"),
+    ):
+        ConvertedFolder(source)

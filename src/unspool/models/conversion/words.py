@@ -33,7 +33,10 @@ from unspool.types import F32
 
 _KEY: Final = "tokenizer.ggml."
 _TEMPLATE: Final = "tokenizer.chat_template"
-_MARK_NODES: Final = frozenset({"Replace", "Prepend"})  # of normalizers that only mark spaces
+_MARKING: Final = (  # what normalizers do that only mark spaces
+    {"type": "Prepend", "prepend": SPACE_MARK},
+    {"type": "Replace", "pattern": {"String": " "}, "content": SPACE_MARK},
+)
 # Texts in which tokenizers differ: words and their ends, digits, blanks, scripts, code, odd bytes.
 _PROBES: Final = (
     "Hello world, it's 12345 o'clock — I'LL be there; don't WAIT!",
@@ -154,7 +157,8 @@ def _byte_level(parts: TokenizerParts, model: Mapping[str, Any]) -> dict[str, Va
         if rule.expressions == expressions and rule.takes_whole_words == whole:
             merges = [" ".join(pair) for pair in model["merges"]]
             return {"model": "gpt2", "pre": name, "merges": merges}
-    raise _untold(Path(parts.name).parent, f"its way of cutting words ({_shown(expressions)})")
+    cuts = " then ".join(expressions)[:200]
+    raise _untold(Path(parts.name).parent, f"its way of cutting words ({cuts})")
 
 
 def _expressions(parts: TokenizerParts) -> tuple[str, ...]:
@@ -165,7 +169,10 @@ def _expressions(parts: TokenizerParts) -> tuple[str, ...]:
         if node["type"] != "NFC":
             raise _untold(folder, f"its normalizer {node['type']}")
     expressions: list[str] = []
-    for node in flat_state(preparation.pre_tokenizer):
+    cuts = flat_state(preparation.pre_tokenizer)
+    if any(node["type"] == "ByteLevel" for node in cuts[:-1]):  # what comes after it cuts bytes
+        raise _untold(folder, "a pre-tokenizer after ByteLevel")
+    for node in cuts:
         kind = node["type"]
         if (
             kind == "Split"
@@ -183,17 +190,24 @@ def _expressions(parts: TokenizerParts) -> tuple[str, ...]:
     return tuple(expressions)
 
 
-def _shown(expressions: Sequence[str]) -> str:
-    return " then ".join(expressions)[:200]
+def _shown(node: Mapping[str, Any]) -> str:
+    """The kind of a component, and how it is set."""
+    settings = ", ".join(f"{key}={value!r}" for key, value in node.items() if key != "type")
+    return f"{node['type']}({settings[:200]})"
 
 
 def _sentencepiece(parts: TokenizerParts, model: Mapping[str, Any], texts: list[str]) -> dict[str, Value]:
     folder = Path(parts.name).parent
-    preparation = parts.preparations[Start.TEXT]
-    for node in flat_state(preparation.normalizer):
-        if node["type"] not in _MARK_NODES:
-            raise _untold(folder, f"its normalizer {node['type']}")
-    return {
+    normal = np.flatnonzero(parts.kinds == TokenKind.NORMAL).tolist()
+    _check_only_marks(parts, folder, any(SPACE_MARK in texts[i][1:] for i in normal))
+    if model.get("ignore_merges"):
+        raise _untold(folder, "its ignore_merges")
+    unknown = np.flatnonzero(parts.kinds == TokenKind.UNKNOWN).tolist()
+    n_bytes = int(np.count_nonzero(parts.kinds == TokenKind.BYTE))
+    if n_bytes < 256 and not (unknown and model.get("fuse_unk")):
+        raise _untold(folder, "how it spells unknown characters")
+    values: dict[str, Value] = {"unknown_token_id": unknown[0]} if unknown else {}
+    return values | {
         "model": "llama",
         "pre": "default",
         "scores": _scores(parts, [tuple(pair) for pair in model["merges"]], texts),
@@ -201,9 +215,25 @@ def _sentencepiece(parts: TokenizerParts, model: Mapping[str, Any], texts: list[
     }
 
 
+def _check_only_marks(parts: TokenizerParts, folder: Path, pieces_span_words: bool) -> None:
+    """UnsupportedModel where a text is changed or cut before it is merged, but for its marks of spaces."""
+    preparation = parts.preparations[Start.TEXT]
+    changes = flat_state(preparation.normalizer)
+    for node in changes:
+        if node not in _MARKING:
+            raise _untold(folder, f"its normalizer {_shown(node)}")
+    for node in flat_state(preparation.pre_tokenizer):
+        if node["type"] == "Metaspace" and node["replacement"] == SPACE_MARK:
+            plain = not (node["split"] and pieces_span_words)
+        else:  # Gemma's cuts at spaces, where none is left
+            plain = _MARKING[1] in changes and node["type"] == "Split" and node["pattern"] == {"String": " "}
+        if not plain:
+            raise _untold(folder, f"its pre-tokenizer {_shown(node)}")
+
+
 def _scores(parts: TokenizerParts, merges: Sequence[tuple[str, str]], texts: list[str]) -> F32:
     """(V,): a piece has the better score the earlier it is merged. UnsupportedModel where scores do not give
-    these merges back: all ways to cut a piece have to stand together."""
+    these merges back: all ways to cut a piece have to stand together, and in the order of its parts' ids."""
     rank: dict[str, int] = {}
     for left, right in merges:
         rank.setdefault(left + right, len(rank))
@@ -212,7 +242,6 @@ def _scores(parts: TokenizerParts, merges: Sequence[tuple[str, str]], texts: lis
     scores = np.zeros(len(texts), dtype="<f4")
     scores[normal] = [-float(rank.get(piece, len(rank))) for piece in pieces]
     derived = derive_merges(pieces, scores[normal].astype(np.float64))
-    order = [rank[left + right] for left, right in merges]
-    if set(derived) != set(merges) or order != sorted(order):
+    if derived != list(merges):
         raise _untold(Path(parts.name).parent, "its merges, which are not those of scores,")
     return scores
