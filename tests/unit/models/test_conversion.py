@@ -419,3 +419,16 @@ def test_words_that_are_cut_after_they_became_bytes_are_refused(tmp_path):
         pytest.raises(UnsupportedModel, match="a pre-tokenizer after ByteLevel cannot be told"),
     ):
         ConvertedFolder(source)
+
+
+def test_layers_that_rotate_more_of_a_head_than_others_are_refused(tmp_path):
+    case = next(case for case in HF_CASES if case.name == "gemma3")
+    folder = write_case(tmp_path, case)
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_parameters"]["full_attention"]["partial_rotary_factor"] = 0.5
+    (folder / "config.json").write_text(json.dumps(config))
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match=r"in a GGUF file, rope scaling 10000\.0 is not"),
+    ):
+        ConvertedFolder(source)

@@ -89,8 +89,10 @@ def check_same(read: ModelConfig, config: ModelConfig, path: Path) -> None:
         if not _alike(getattr(read, name), getattr(config, name)):
             raise unsupported(path, f"in a GGUF file, {name} = {getattr(config, name)!r}")
     for its, own in zip(read.rotaries, config.rotaries, strict=True):
-        near = np.allclose(its.inv_freq, own.inv_freq, rtol=10 * _NEAR, atol=0.0)
-        if len(its.inv_freq) != len(own.inv_freq) or not near or not _alike(its.magnitude, own.magnitude):
+        near = len(its.inv_freq) == len(own.inv_freq) and np.allclose(
+            its.inv_freq, own.inv_freq, rtol=10 * _NEAR, atol=0.0
+        )
+        if not near or not _alike(its.magnitude, own.magnitude):
             raise unsupported(path, f"in a GGUF file, rope scaling {own.scaling or own.base!r}")
 
 
