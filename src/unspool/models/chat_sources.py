@@ -8,7 +8,7 @@ from typing import Any
 
 from unspool.errors import ModelFileError
 from unspool.models.weights.base import WeightSource
-from unspool.models.weights.json_file import read_optional_json_object
+from unspool.models.weights.json_file import checked_text, read_optional_json_object
 
 _GGUF_KEY = "tokenizer.chat_template"
 
@@ -41,7 +41,7 @@ def _folder_sources(folder: Path) -> dict[str, str]:
     value = read_optional_json_object(file).get("chat_template")
     sources: dict[str, str] = {}
     if isinstance(value, str):
-        sources["default"] = value
+        sources["default"] = checked_text(file, "chat_template", value)
     elif isinstance(value, list):
         for index, entry in enumerate(value):
             named = isinstance(entry, dict) and all(
@@ -49,7 +49,10 @@ def _folder_sources(folder: Path) -> dict[str, str]:
             )
             if not named:
                 raise ModelFileError(file, f"chat_template[{index}]", "is not a name and a template")
-            sources[entry["name"]] = entry["template"]
+            name, template = (
+                checked_text(file, f"chat_template[{index}]", entry[k]) for k in ("name", "template")
+            )
+            sources[name] = template
     elif value is not None:
         raise ModelFileError(
             file, "chat_template", f"is a {type(value).__name__}, expected a string or a list"

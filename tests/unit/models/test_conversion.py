@@ -19,7 +19,7 @@ from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Pipeline
 
 from unspool import LLM, DecodingParams
-from unspool.errors import UnsupportedModel
+from unspool.errors import ModelFileError, UnsupportedModel
 from unspool.models.conversion import ConvertedFolder
 from unspool.models.quantize_file import quantize_file
 from unspool.models.tokenizer import Tokenizer, load_tokenizer
@@ -432,3 +432,17 @@ def test_layers_that_rotate_more_of_a_head_than_others_are_refused(tmp_path):
         pytest.raises(UnsupportedModel, match=r"in a GGUF file, rope scaling 10000\.0 is not"),
     ):
         ConvertedFolder(source)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"chat_template": "a\ud800"},
+        {"chat_template": [{"name": "\udc00", "template": "a"}]},
+        {"bos_token": "\ud800"},
+    ],
+)
+def test_half_a_surrogate_pair_is_no_text(more, tmp_path):
+    folder = write_llama(tmp_path / "model", llama3_pipeline(), CONFIG | more)
+    with pytest.raises(ModelFileError, match=r"tokenizer_config.json: .*holds half a surrogate pair"):
+        quantize_file(folder, tmp_path / "out.gguf", "q8_0")

@@ -20,7 +20,7 @@ from unspool.models.tokenizer.parts import AddedPiece, Preparation, Start, Token
 from unspool.models.tokenizer.pieces import Pieces
 from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling, fallback_piece
 from unspool.models.tokenizer.tokenizer import Tokenizer
-from unspool.models.weights.json_file import read_optional_json_object
+from unspool.models.weights.json_file import checked_text, read_optional_json_object
 
 MAX_FILE_BYTES = 1 << 28
 MAX_VOCABULARY = 1 << 24  # bounds what a hostile vocab_size or token id can make us allocate
@@ -217,7 +217,7 @@ def _special_tokens(file: Path, config: Mapping[str, Any]) -> dict[str, str]:
             raise ModelFileError(
                 file.parent / "tokenizer_config.json", role, f"is a {type(value).__name__}, expected a string"
             )
-        result[role] = value
+        result[role] = checked_text(file.parent / "tokenizer_config.json", role, value)
     return result
 
 

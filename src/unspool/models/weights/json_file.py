@@ -25,6 +25,15 @@ def read_optional_json_object(path: Path) -> dict[str, Any]:
     return read_json_object(path) if path.is_file() else {}
 
 
+def checked_text(path: Path, field: str, text: str) -> str:
+    """The text itself, or ModelFileError where it is none: JSON can spell half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ModelFileError(path, field, "holds half a surrogate pair, which is no text") from None
+    return text
+
+
 def described(value: Any) -> str:
     """A JSON value for an error message: itself when it is small and flat, else its kind."""
     if value is None:
