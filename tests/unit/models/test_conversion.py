@@ -446,3 +446,17 @@ def test_half_a_surrogate_pair_is_no_text(more, tmp_path):
     folder = write_llama(tmp_path / "model", llama3_pipeline(), CONFIG | more)
     with pytest.raises(ModelFileError, match=r"tokenizer_config.json: .*holds half a surrogate pair"):
         quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+
+
+def test_a_role_without_a_token_is_refused_where_a_chat_template_reads_it(tmp_path):
+    config = CONFIG | {"pad_token": "<nowhere>"}
+    folder = write_llama(tmp_path / "model", llama3_pipeline(), config)
+    quantize_file(folder, tmp_path / "out.gguf", "q8_0")
+    (folder / "chat_template.jinja").write_text("{{ pad_token }}")
+    with (
+        open_weights(folder) as source,
+        pytest.raises(
+            UnsupportedModel, match="pad_token = '<nowhere>', which its chat template reads, cannot"
+        ),
+    ):
+        ConvertedFolder(source)

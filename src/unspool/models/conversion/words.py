@@ -93,6 +93,13 @@ def check_same_words(own_parts: TokenizerParts, path: Path, metadata: Mapping[st
     """UnsupportedModel where a tokenizer that is read from these keys is not the folder's."""
     its_parts = gguf_parts(path, metadata)
     _check_same_added(own_parts, its_parts, path)
+    templates = [
+        text for key, text in metadata.items() if key.startswith(_TEMPLATE) and isinstance(text, str)
+    ]
+    for name in sorted(own_parts.special_tokens.keys() | its_parts.special_tokens.keys()):
+        text = own_parts.special_tokens.get(name)
+        if text != its_parts.special_tokens.get(name) and any(name in template for template in templates):
+            raise _untold(path, f"{name} = {text!r}, which its chat template reads,")
     own, its = Tokenizer(own_parts), Tokenizer(its_parts)
     (own_bytes, own_ends), (its_bytes, its_ends) = own.all_token_bytes(), its.all_token_bytes()
     if own_bytes != its_bytes or own_ends.tolist() != its_ends.tolist():
