@@ -460,3 +460,12 @@ def test_a_role_without_a_token_is_refused_where_a_chat_template_reads_it(tmp_pa
         ),
     ):
         ConvertedFolder(source)
+
+
+def test_a_network_whose_windows_never_end_before_the_context_has_one_of_the_context(tmp_path):
+    case = next(case for case in HF_CASES if case.name == "gemma2")
+    folder = write_case(tmp_path, case)
+    config = json.loads((folder / "config.json").read_text()) | {"sliding_window": 4096}
+    (folder / "config.json").write_text(json.dumps(config))
+    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+        assert converted.metadata["gemma2.attention.sliding_window"] == 128  # 0 would be a window of nothing

@@ -113,7 +113,8 @@ def _far(config: ModelConfig) -> Rotary:
 def _windows(config: ModelConfig) -> dict[str, Value]:
     window = max((size for size in config.windows if size is not None), default=0)
     if window == 0:
-        return {"attention.sliding_window": 0} if config.family.name == "gemma2" else {}
+        # Readers take a missing key for 4096 and 0 for a window of nothing; one of the context is none.
+        return {"attention.sliding_window": config.context_length} if config.family.name == "gemma2" else {}
     values: dict[str, Value] = {"attention.sliding_window": window}
     pattern = tuple(size is not None for size in config.windows)
     if pattern != usual_windows(config.family, config.n_layers):
