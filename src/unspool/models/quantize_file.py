@@ -112,10 +112,17 @@ def kind_named(kind: str) -> Kind:
 
 
 def _check_target(model: Path, out: Path, replace: bool) -> None:
+    if "\0" in str(out):
+        raise BadRequest(f"{str(out)!r}: no file can be named so; give another name", code="bad_output")
     if problem := folder_problem(out):
         raise BadRequest(f"{out}: {problem}; make it, or name another", code="bad_output")
     if os.path.isdir(out):
         raise BadRequest(f"{out}: is a folder; give the name of a file", code="bad_output")
+    if _is_of_folder(model, out):
+        raise BadRequest(
+            f"{out}: is or would be a file of the model itself; give a name that ends in .gguf",
+            code="bad_output",
+        )
     if not os.path.exists(out):
         return
     if not os.path.isfile(out):  # a device or a pipe, which a file would take the place of
@@ -124,6 +131,17 @@ def _check_target(model: Path, out: Path, replace: bool) -> None:
         raise BadRequest(f"{out}: is the model itself; give another name", code="bad_output")
     if not replace:
         raise BadRequest(f"{out}: is there already; give another name, or --force", code="bad_output")
+
+
+def _is_of_folder(model: Path, out: Path) -> bool:
+    """Whether `out` takes the place of a file that a folder's model is read from, or would be one."""
+    folder = model.parent if model.suffix == ".safetensors" else model
+    if not os.path.isdir(folder):
+        return False
+    if os.path.samefile(folder, out.parent) and out.suffix != ".gguf":
+        return True
+    own = (item for item in folder.iterdir() if item.suffix != ".gguf" and item.exists())
+    return os.path.exists(out) and any(os.path.samefile(item, out) for item in own)
 
 
 def _write(

@@ -19,7 +19,7 @@ from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Pipeline
 
 from unspool import LLM, DecodingParams
-from unspool.errors import ModelFileError, UnsupportedModel
+from unspool.errors import BadRequest, ModelFileError, UnsupportedModel
 from unspool.models.conversion import ConvertedFolder
 from unspool.models.quantize_file import quantize_file
 from unspool.models.tokenizer import Tokenizer, load_tokenizer
@@ -469,3 +469,22 @@ def test_a_network_whose_windows_never_end_before_the_context_has_one_of_the_con
     (folder / "config.json").write_text(json.dumps(config))
     with open_weights(folder) as source, ConvertedFolder(source) as converted:
         assert converted.metadata["gemma2.attention.sliding_window"] == 128  # 0 would be a window of nothing
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "model.safetensors", "tokenizer.json", "new.safetensors", "new"]
+)
+def test_the_folder_s_own_files_are_left_alone(name, tmp_path):
+    folder = write_llama(tmp_path / "model", llama3_pipeline(), CONFIG)
+    for model in (folder, folder / "model.safetensors"):
+        with pytest.raises(
+            BadRequest, match=r"would be a file of the model itself; give a name that ends in"
+        ):
+            quantize_file(model, folder / name, "q8_0", replace=True)
+    blob = tmp_path / "blob"
+    (folder / "config.json").rename(blob)
+    (folder / "config.json").symlink_to(blob)
+    with pytest.raises(BadRequest, match="would be a file of the model itself"):
+        quantize_file(folder, blob, "q8_0", replace=True)
+    for _ in range(2):
+        assert quantize_file(folder, folder / "out.gguf", "q8_0", replace=True).path.exists()

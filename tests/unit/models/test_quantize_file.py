@@ -109,6 +109,8 @@ def test_what_makes_no_sense_is_refused_before_anything_is_written(model, tmp_pa
         quantize_file(model, tmp_path / "no" / "out.gguf", "q8_0")
     with pytest.raises(BadRequest, match="is a folder"):
         quantize_file(model, tmp_path, "q8_0")
+    with pytest.raises(BadRequest, match="no file can be named so"):
+        quantize_file(model, tmp_path / "a\0b", "q8_0")
     with pytest.raises(BadRequest, match=r"threads must be a whole number in \[1, 256\], got 0"):
         quantize_file(model, tmp_path / "out.gguf", "q8_0", n_threads=0)
     assert os.listdir(tmp_path) == []
