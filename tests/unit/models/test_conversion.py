@@ -488,3 +488,39 @@ def test_the_folder_s_own_files_are_left_alone(name, tmp_path):
         quantize_file(folder, blob, "q8_0", replace=True)
     for _ in range(2):
         assert quantize_file(folder, folder / "out.gguf", "q8_0", replace=True).path.exists()
+
+
+def test_tokens_of_which_the_file_finds_another_first_are_refused(tmp_path):
+    pipeline = llama3_pipeline()
+    for text, normalized in (("--+", False), ("+-", True)):
+        pipeline.add_tokens([AddedToken(text, special=False, normalized=normalized)])
+    folder = write_llama(tmp_path, pipeline, CONFIG)
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match=r"which of the tokens '--\+' and '\+-' it finds first cannot"),
+    ):
+        ConvertedFolder(source)
+
+
+def test_an_unknown_token_that_is_not_looked_for_in_texts_is_refused(tmp_path):
+    pipeline = llama3_pipeline()
+    state = json.loads(pipeline.model.__getstate__())
+    merges = [tuple(merge) for merge in state["merges"]]
+    pipeline.model = models.BPE(state["vocab"], merges, ignore_merges=True, unk_token="a")
+    folder = write_llama(tmp_path, pipeline, CONFIG)
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match="the unknown token 'a', which is not an added one, cannot"),
+    ):
+        ConvertedFolder(source)
+
+
+def test_a_token_with_a_space_where_none_is_marked_before_tokens_are_found_is_refused(tmp_path):
+    pipeline = changed("none", normalizer=None, pre_tokenizer=METASPACE)
+    pipeline.add_tokens([AddedToken("two words", special=False, normalized=True)])
+    folder = write_llama(tmp_path, pipeline, MARKED_CONFIG)
+    with (
+        open_weights(folder) as source,
+        pytest.raises(UnsupportedModel, match="how it finds the token 'two words' cannot be told"),
+    ):
+        ConvertedFolder(source)

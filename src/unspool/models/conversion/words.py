@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import combinations, count, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,22 +114,38 @@ def check_same_words(own_parts: TokenizerParts, path: Path, metadata: Mapping[st
 
 
 def _check_same_added(own: TokenizerParts, its: TokenizerParts, path: Path) -> None:
-    """The file has no words for how an added token is found: what it eats, where it counts."""
+    """UnsupportedModel where an added token is found otherwise: the file has no words for what it eats, where
+    it counts, and whether it is looked for before the text is normalized or after, when others are found."""
+    of_folder = {piece.token_id: piece for piece in own.added}
     changes = (
         flat_state(own.preparations[Start.TEXT].normalizer) if own.spelling is Spelling.SPACE_MARK else []
     )
     prepends = any(node["type"] == "Prepend" for node in changes)
-    of_file = {piece.token_id: piece for piece in its.added}
-    for piece in own.added:
-        found = of_file[piece.token_id]
-        same = (piece.eats_space_left, piece.eats_space_right, piece.whole_word) == (
-            found.eats_space_left,
-            found.eats_space_right,
-            found.whole_word,
-        )
-        changed = bool(changes) and (prepends or " " in piece.text or SPACE_MARK in piece.text)
-        if not same or (changed and piece.normalized != found.normalized):
+    by_turn: dict[tuple[bool, bool], list[str]] = {}  # in the folder, and in the file
+    for found in its.added:
+        piece = of_folder.get(found.token_id)
+        if piece is None:
+            raise _untold(path, f"the unknown token {found.text!r}, which is not an added one,")
+        marked = prepends or " " in piece.text or SPACE_MARK in piece.text
+        late = piece.normalized and bool(changes)
+        if (
+            piece.eats_space_left != found.eats_space_left
+            or piece.eats_space_right != found.eats_space_right
+            or piece.whole_word != found.whole_word
+            or (marked and late != found.normalized)
+        ):
             raise _untold(path, f"how it finds the token {piece.text!r}")
+        by_turn.setdefault((piece.normalized, found.normalized), []).append(piece.text)
+    for one, other in combinations(by_turn, 2):
+        if int(one[0]) - int(other[0]) != int(one[1]) - int(other[1]):
+            for text, rival in product(by_turn[one], by_turn[other]):
+                if _may_overlap(text, rival):
+                    raise _untold(path, f"which of the tokens {text!r} and {rival!r} it finds first")
+
+
+def _may_overlap(one: str, other: str) -> bool:
+    within = one in other or other in one
+    return within or any(one.endswith(other[:n]) or other.endswith(one[:n]) for n in range(1, len(other)))
 
 
 def _untold(path: Path, what: str) -> UnsupportedModel:
