@@ -49,6 +49,8 @@ class Vocabulary:
         """The token written out: its bytes, or the name of a control token."""
         kind = self.kind(token_id)
         added = self._added.get(token_id)
+        if added is not None and kind == TokenKind.USER_DEFINED and self._spelling is Spelling.SPACE_MARK:
+            return bytes_of_marked_piece(added)  # runs of spaces, where merges make them of marks (Gemma)
         if added is not None:
             return added.encode()
         piece = self._pieces[token_id]

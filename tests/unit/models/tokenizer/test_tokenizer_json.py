@@ -11,13 +11,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipelines import CONFIG, MARKED_CONFIG, byte_level_pipeline, marked_pipeline
-from tokenizers import Tokenizer as Pipeline
 from tokenizers import (
+    AddedToken,
     decoders,
     models,
     pre_tokenizers,
     processors,
 )
+from tokenizers import Tokenizer as Pipeline
 
 from unspool.errors import BadRequest, ModelFileError, UnspoolError, UnsupportedModel
 from unspool.models.tokenizer import Tokenizer, TokenKind, load_tokenizer
@@ -288,3 +289,21 @@ def test_only_failures_of_the_library_are_blamed_on_a_file() -> None:
         blamed_on("file", "field", "problem"),
     ):
         raise ValueError("a\nb")
+
+
+def test_a_run_of_spaces_that_is_an_added_token_of_marks_is_written_as_spaces(tmp_path: Path) -> None:
+    """Gemma's are added as marks, which no text has, and made by merges."""
+    described = json.loads(marked_pipeline("none").to_str())
+    del described["added_tokens"][-1]
+    described["model"]["vocab"]["▁▁"] = len(described["model"]["vocab"])
+    described["model"]["merges"].insert(0, ["▁", "▁"])
+    pipeline = Pipeline.from_str(json.dumps(described))
+    pipeline.add_tokens([AddedToken("▁▁", special=False, normalized=False)])
+    tokenizer = save(tmp_path, pipeline, MARKED_CONFIG)
+    ids = tokenizer.encode("a  b")
+    assert ids == [1, *pipeline.encode("a  b").ids]
+    assert tokenizer.kind(ids[2]) is TokenKind.USER_DEFINED
+    assert tokenizer.decode(ids) == pipeline.decode(ids) == "a  b"
+    assert tokenizer.encode_bytes("▁▁ a".encode(), add_bos=False) != tokenizer.encode_bytes(
+        b"   a", add_bos=False
+    )
