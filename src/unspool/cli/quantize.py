@@ -1,4 +1,4 @@
-"""`unspool quantize`: a smaller GGUF file of a model."""
+"""`unspool quantize`: a GGUF file of a model, smaller as a rule."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def quantize(
         bool, typer.Option("--quiet", "-q", help="Nothing on standard error but errors.")
     ] = False,
 ) -> None:
-    """Write a GGUF file with the same metadata and tokenizer, and matrices of fewer bits.
+    """Write a GGUF file with the same metadata and tokenizer, and matrices of another type.
 
     A folder with safetensors weights is converted; what GGUF has no words for is refused.
 

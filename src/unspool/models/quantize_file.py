@@ -1,10 +1,10 @@
-"""From a GGUF file to a smaller one: the same metadata and tokenizer, matrices in another encoding. A folder
-with safetensors weights is put into the words of GGUF before (conversion/).
+"""From a GGUF file to another: the same metadata and tokenizer, matrices in another encoding, and as a rule
+smaller. A folder with safetensors weights is put into the words of GGUF before (conversion/).
 
-Vectors stay as they are. Embedding and output matrices keep more than the others where these have 4 or 5
-bits, as is usual in such files: Q8_0 beside the kinds with a scale per 32 values, Q6_K beside those with
-blocks of 256. Rows that do not divide into blocks of 256 take the nearest kind of 32; rows that do not divide
-into those stay as they are.
+Vectors of a file stay as they are; a folder's become F32. Embedding and output matrices keep more than the
+others where these have 4 or 5 bits, as is usual in such files: Q8_0 beside the kinds with a scale per 32
+values, Q6_K beside those with blocks of 256. Rows that do not divide into blocks of 256 take the nearest kind
+of 32; rows that do not divide into those stay as they are.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def _write(
 ) -> Quantized:
     planned, again = [], False
     for name in source.names():
-        tensor = source.tensor(name)
+        tensor = source.stored(name)
         plan = Planned(name, tensor.shape, _encoding(tensor, kind))
         planned.append(plan)
         again |= tensor.encoding.block_values > 1 and tensor.encoding is not plan.encoding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from tokenizers import Tokenizer as Pipeline
 
 from unspool import LLM, DecodingParams
 from unspool.errors import BadRequest, ModelFileError, UnsupportedModel
+from unspool.models.config import read_config
 from unspool.models.conversion import ConvertedFolder
+from unspool.models.conversion.network import check_same
 from unspool.models.quantize_file import quantize_file
 from unspool.models.tokenizer import Tokenizer, load_tokenizer
 from unspool.models.tokenizer.pre_tokenizers import WORD_RULES
@@ -122,10 +125,8 @@ def test_the_written_file_holds_the_folder_s_values(case, tmp_path):
 
 
 def test_a_network_that_gguf_has_no_words_for_is_refused(tmp_path):
-    with (
-        open_weights(write_case(tmp_path, REFUSED)) as folder,
-        pytest.raises(UnsupportedModel, match=r"in a GGUF file, rope scaling YarnScaling.*not supported"),
-    ):
+    why = "YarnScaling of base 100 with these settings cannot be told in a GGUF file; load the folder"
+    with open_weights(write_case(tmp_path, REFUSED)) as folder, pytest.raises(UnsupportedModel, match=why):
         ConvertedFolder(folder)
 
 
@@ -275,7 +276,7 @@ def suffixed() -> Pipeline:
     [
         (lowercased, CONFIG, "its normalizer Lowercase"),
         (cut_at_blanks, CONFIG, "its pre-tokenizer WhitespaceSplit"),
-        (byte_level_pipeline, CONFIG, r"its way of cutting words \( \?"),
+        (byte_level_pipeline, CONFIG, r"its way of cutting words \(\["),
         (merged_otherwise, MARKED_CONFIG, "its merges, which are not those of scores,"),
         (suffixed, CONFIG, "its end_of_word_suffix"),
     ],
@@ -395,17 +396,102 @@ def test_cuts_that_change_nothing_in_marked_text_are_left_out(pre_tokenizer, tmp
         same_ids(load_tokenizer(source), load_tokenizer(converted), after_control=True)
 
 
-def test_two_ways_to_make_a_piece_in_another_order_than_that_of_ids_are_refused(tmp_path):
+def with_merges(*merges: tuple[str, str]) -> Pipeline:
+    """A pipeline of marked pieces with "aa" and "aaa", and so merged."""
     described = json.loads(marked_pipeline("none").to_str())
     model = described["model"]
     del described["added_tokens"][-1]
     model["vocab"] |= {piece: len(model["vocab"]) + i for i, piece in enumerate(("aa", "aaa"))}
-    model["merges"] = [["a", "b"], ["\u2581", "a"], ["a", "a"], ["aa", "a"], ["a", "aa"]]
-    folder = write_llama(tmp_path, Pipeline.from_str(json.dumps(described)), MARKED_CONFIG)
+    model["merges"] = [["a", "b"], ["\u2581", "a"], *map(list, merges)]
+    return Pipeline.from_str(json.dumps(described))
+
+
+def test_merges_whose_ways_to_make_a_piece_do_not_stand_together_are_refused(tmp_path):
+    pipeline = with_merges(("aa", "a"), ("a", "a"), ("a", "aa"))
+    folder = write_llama(tmp_path, pipeline, MARKED_CONFIG)
+    why = "its merges, which are not those of scores"
+    with open_weights(folder) as source, pytest.raises(UnsupportedModel, match=why):
+        ConvertedFolder(source)
+
+
+@pytest.mark.parametrize("whole_first", [False, True])
+def test_the_order_of_the_ways_to_make_a_piece_does_not_matter(whole_first, tmp_path):
+    ways = [("aa", "a"), ("a", "aa")]
+    pipeline = with_merges(("a", "a"), *(reversed(ways) if whole_first else ways))
+    with open_weights(write_llama(tmp_path, pipeline, MARKED_CONFIG)) as source:
+        own, its = load_tokenizer(source), load_tokenizer(ConvertedFolder(source))
+    for text in ("a", "aaa", "aaab", "ab aaa"):
+        assert its.encode(text) == own.encode(text)
+
+
+def gemma_pipeline(*, late: bool = False) -> Pipeline:
+    """Runs of spaces are tokens, spelled in marks, that come of merges: the first, or the last."""
+    described = json.loads(marked_pipeline("none").to_str())
+    model = described["model"]
+    runs = [n * "\u2581" for n in (2, 3, 4)]
+    model["vocab"] |= {piece: len(model["vocab"]) + i for i, piece in enumerate(runs)}
+    cuts = [[run[:n], run[n:]] for run in reversed(runs) for n in range(len(run) - 1, 0, -1)]
+    words = [["\u2581", "a"], ["a", "b"]]
+    model["merges"] = words + cuts if late else cuts + words
+    pipeline = Pipeline.from_str(json.dumps(described))
+    pipeline.add_tokens([AddedToken(run, special=False, normalized=False) for run in runs])
+    return pipeline
+
+
+def test_runs_of_spaces_that_are_tokens_are_found_as_the_folder_merges_them(tmp_path):
+    with open_weights(write_llama(tmp_path, gemma_pipeline(), MARKED_CONFIG)) as source:
+        own, its = load_tokenizer(source), load_tokenizer(ConvertedFolder(source))
+    for n in range(6):
+        text = f"ab{n * ' '}a"
+        assert its.encode(text) == own.encode(text)
+        assert its.decode(its.encode(text)) == text
+
+
+def test_runs_of_spaces_that_are_merged_after_other_pieces_are_refused(tmp_path):
+    folder = write_llama(tmp_path, gemma_pipeline(late=True), MARKED_CONFIG)
     with (
         open_weights(folder) as source,
-        pytest.raises(UnsupportedModel, match="its merges, which are not those of scores"),
+        pytest.raises(UnsupportedModel, match=r"how it cuts .* cannot be told"),
     ):
+        ConvertedFolder(source)
+
+
+def test_a_window_that_is_not_below_the_context_keeps_the_layers_rotations(tmp_path):
+    case = next(case for case in HF_CASES if case.name == "gemma3")
+    folder = write_case(tmp_path, case)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"sliding_window": 128}))
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
+        own, its = read_config(source), read_config(converted)
+    assert own.windows == its.windows == (None,) * 7
+    assert len(set(own.rotaries)) == 2
+    for mine, other in zip(own.rotaries, its.rotaries, strict=True):
+        np.testing.assert_allclose(other.inv_freq, mine.inv_freq, rtol=1e-6)
+
+
+def test_what_is_read_back_is_compared_field_by_field(tmp_path):
+    with open_weights(write_case(tmp_path, TOLD[0])) as source:
+        config = read_config(source)
+    for name, other in (
+        ("context_length", 64),
+        ("norm_eps", 1e-3),
+        ("logit_softcap", 30.0),
+        ("windows", (4, 4, 4)),
+    ):
+        with pytest.raises(UnsupportedModel, match=f"config.json: {name} = .* cannot be told in a GGUF file"):
+            check_same(replace(config, **{name: other}), config, tmp_path)
+    turned = replace(config, rotaries=tuple(replace(r, magnitude=1.5) for r in config.rotaries))
+    with pytest.raises(UnsupportedModel, match="rotary positions of base 10000"):
+        check_same(turned, config, tmp_path)
+
+
+def test_more_ends_than_a_file_has_roles_for_are_refused(tmp_path):
+    pipeline = with_end_of_turn()
+    pipeline.add_special_tokens(["<one>", "<two>", "<three>"])
+    folder = write_llama(tmp_path, pipeline, CONFIG, eos_token_id=[261, 262, 263, 264, 265])
+    why = r"eos_ids = \[261, 262, 263, 264, 265\] cannot be told"
+    with open_weights(folder) as source, pytest.raises(UnsupportedModel, match=why):
         ConvertedFolder(source)
 
 
@@ -429,7 +515,7 @@ def test_layers_that_rotate_more_of_a_head_than_others_are_refused(tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     with (
         open_weights(folder) as source,
-        pytest.raises(UnsupportedModel, match=r"in a GGUF file, rope scaling 10000\.0 is not"),
+        pytest.raises(UnsupportedModel, match=r"rotary positions of base 10000 with these settings"),
     ):
         ConvertedFolder(source)
 

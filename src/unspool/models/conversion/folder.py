@@ -78,13 +78,19 @@ class ConvertedFolder:
         ]
         return [*names, _FACTORS] if self._factors is not None else names
 
-    def tensor(self, name: str) -> Tensor:
+    def stored(self, name: str) -> Tensor:
+        """The tensor of this name, shape and encoding, but with rows as they lie in the folder: nothing is
+        copied for who looks at no value of a matrix."""
         if name == _FACTORS and self._factors is not None:
             return Tensor(name, self._factors.shape, Encoding.F32, self._factors.view(np.uint8))
         tensor = self._source.tensor(name)
         if len(tensor.shape) == 1 and tensor.encoding is not Encoding.F32:
             values = dequantize(tensor).astype("<f4", copy=False)
-            tensor = Tensor(name, tensor.shape, Encoding.F32, values.view(np.uint8))
+            return Tensor(name, tensor.shape, Encoding.F32, values.view(np.uint8))
+        return tensor
+
+    def tensor(self, name: str) -> Tensor:
+        tensor = self.stored(name)
         if self._turned is not None and name.endswith(_TURNED):
             n_rows = tensor.shape[0]
             rows = tensor.data.reshape(n_rows, -1)[self._turned[:n_rows]]

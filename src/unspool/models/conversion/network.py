@@ -1,19 +1,22 @@
 """What a GGUF file says about a network, from the configuration of a Hugging Face folder.
 
-Only what readers of GGUF would not assume by themselves is written: a reader that knows fewer keys than this
-one then still reads the usual models right.
+Of windows, scales and caps only what readers of GGUF would not assume by themselves is written: one that
+knows fewer keys than this one then still reads the usual models right.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from unspool.errors import brief
 from unspool.models.config_gguf import usual_attention_scale, usual_windows
-from unspool.models.model_config import ModelConfig, unsupported
+from unspool.models.conversion.untold import untold
+from unspool.models.model_config import ModelConfig
 from unspool.models.rope import LinearScaling, Llama3Scaling, Rotary, YarnScaling, frequencies, yarn_magnitude
 from unspool.models.weights.gguf_writer import Value
 from unspool.types import F32
@@ -67,33 +70,25 @@ def rope_factors(config: ModelConfig) -> F32 | None:
     return factors
 
 
+# Fields that differ by nature: where the model lies, names of families, what a file must hold, the order of
+# rows, and rotations, which are compared number by number.
+_APART: Final = frozenset({"path", "family", "required_biases", "rope_style", "rotaries"})
+
+
 def check_same(read: ModelConfig, config: ModelConfig, path: Path) -> None:
     """UnsupportedModel where what is read back from the file's keys is another network."""
-    for name in (
-        "n_layers",
-        "width",
-        "ffn_width",
-        "n_heads",
-        "n_kv_heads",
-        "head_dim",
-        "vocab_size",
-        "context_length",
-        "norm_eps",
-        "activation",
-        "attention_scale",
-        "attention_softcap",
-        "logit_softcap",
-        "tied_output",
-        "windows",
-    ):
-        if not _alike(getattr(read, name), getattr(config, name)):
-            raise unsupported(path, f"in a GGUF file, {name} = {getattr(config, name)!r}")
-    for its, own in zip(read.rotaries, config.rotaries, strict=True):
-        near = len(its.inv_freq) == len(own.inv_freq) and np.allclose(
-            its.inv_freq, own.inv_freq, rtol=10 * _NEAR, atol=0.0
+    file = path / "config.json"
+    for each in fields(ModelConfig):
+        own = getattr(config, each.name)
+        if each.name not in _APART and not _alike(getattr(read, each.name), own):
+            raise untold(file, f"{each.name} = {brief(own)}")
+    for its, rotary in zip(read.rotaries, config.rotaries, strict=True):
+        near = len(its.inv_freq) == len(rotary.inv_freq) and np.allclose(
+            its.inv_freq, rotary.inv_freq, rtol=10 * _NEAR, atol=0.0
         )
-        if not near or not _alike(its.magnitude, own.magnitude):
-            raise unsupported(path, f"in a GGUF file, rope scaling {own.scaling or own.base!r}")
+        if not near or not _alike(its.magnitude, rotary.magnitude):
+            how = "rotary positions" if rotary.scaling is None else type(rotary.scaling).__name__
+            raise untold(file, f"{how} of base {rotary.base:g} with these settings")
 
 
 def _alike(one: Any, other: Any) -> bool:
@@ -102,31 +97,38 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def _sees_near(config: ModelConfig) -> tuple[bool, ...]:
+    """Which layers have the window, even where none is shorter than the context: in some families these have
+    a rotation of their own."""
+    found = tuple(size is not None for size in config.windows)
+    if not any(found) and config.family.local_rope_base is not None:
+        return usual_windows(config.family, config.n_layers) or found
+    return found
+
+
 def _far(config: ModelConfig) -> Rotary:
     """The rotation of the layers that see everything; where there is none of these, of the first."""
-    return next(
-        (r for r, window in zip(config.rotaries, config.windows, strict=True) if window is None),
-        config.rotaries[0],
-    )
+    both = zip(config.rotaries, _sees_near(config), strict=True)
+    return next((rotary for rotary, near in both if not near), config.rotaries[0])
 
 
 def _windows(config: ModelConfig) -> dict[str, Value]:
-    window = max((size for size in config.windows if size is not None), default=0)
+    window, near = max((size for size in config.windows if size is not None), default=0), _sees_near(config)
     if window == 0:
         # Readers take a missing key for 4096 and 0 for a window of nothing; one of the context is none.
-        return {"attention.sliding_window": config.context_length} if config.family.name == "gemma2" else {}
+        needs_one = config.family.name == "gemma2" or any(near)
+        return {"attention.sliding_window": config.context_length} if needs_one else {}
     values: dict[str, Value] = {"attention.sliding_window": window}
-    pattern = tuple(size is not None for size in config.windows)
-    if pattern != usual_windows(config.family, config.n_layers):
-        values["attention.sliding_window_pattern"] = np.array(pattern)
+    if near != usual_windows(config.family, config.n_layers):
+        values["attention.sliding_window_pattern"] = np.array(near)
     return values
 
 
 def _rope(config: ModelConfig, far: Rotary) -> dict[str, Value]:
     assert far.base is not None
     values: dict[str, Value] = {"rope.freq_base": far.base}
-    for rotary, window in zip(config.rotaries, config.windows, strict=True):
-        if window is not None and config.family.local_rope_base is not None and rotary.base is not None:
+    for rotary, near in zip(config.rotaries, _sees_near(config), strict=True):
+        if near and config.family.local_rope_base is not None and rotary.base is not None:
             values["rope.freq_base_swa"] = rotary.base
     if isinstance(far.scaling, LinearScaling):
         return values | {"rope.scaling.type": "linear", "rope.scaling.factor": far.scaling.factor}

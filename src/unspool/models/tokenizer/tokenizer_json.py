@@ -22,6 +22,7 @@ from unspool.models.tokenizer.spelling import SPACE_MARK, Spelling, fallback_pie
 from unspool.models.tokenizer.tokenizer import Tokenizer
 from unspool.models.weights.json_file import checked_text, read_optional_json_object
 
+FILE = "tokenizer.json"
 MAX_FILE_BYTES = 1 << 28
 MAX_VOCABULARY = 1 << 24  # bounds what a hostile vocab_size or token id can make us allocate
 
@@ -36,7 +37,7 @@ def tokenizer_from_folder(folder: Path, metadata: Mapping[str, Any]) -> Tokenize
 
 def tokenizer_parts(folder: Path, metadata: Mapping[str, Any]) -> TokenizerParts:
     """What the tokenizer of a folder is made of."""
-    file = folder / "tokenizer.json"
+    file = folder / FILE
     pipeline = _read_pipeline(file)
     config = read_optional_json_object(folder / "tokenizer_config.json")
     return _parts(file, pipeline, config, metadata)

@@ -83,6 +83,8 @@ class GgufSource:
         data = np.frombuffer(self._buffer, np.uint8, entry.n_bytes, self._data_start + entry.offset)
         return Tensor(name, entry.shape, entry.encoding, data)
 
+    stored = tensor  # of what is converted the two differ
+
     def __contains__(self, name: object) -> bool:
         return name in self._entries
 
