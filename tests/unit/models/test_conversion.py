@@ -24,9 +24,11 @@ from unspool.errors import BadRequest, ModelFileError, UnsupportedModel
 from unspool.models.config import read_config
 from unspool.models.conversion import ConvertedFolder
 from unspool.models.conversion.network import check_same
+from unspool.models.conversion.words_check import check_same_words
 from unspool.models.quantize_file import quantize_file
 from unspool.models.tokenizer import Tokenizer, load_tokenizer
 from unspool.models.tokenizer.pre_tokenizers import WORD_RULES
+from unspool.models.tokenizer.tokenizer_json import tokenizer_parts
 from unspool.models.weights import Encoding, dequantize, open_weights
 
 TOLD = [case for case in HF_CASES if case.name != "llama-yarn-tuned"]
@@ -228,7 +230,8 @@ def with_end_of_turn() -> Pipeline:
 
 def test_ends_that_have_no_role_of_their_own_are_ends_of_turns(tmp_path):
     folder = write_llama(tmp_path / "model", with_end_of_turn(), CONFIG, eos_token_id=[261], eot_token_id=262)
-    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
         assert load_tokenizer(converted).eos_ids == load_tokenizer(source).eos_ids == {261, 262}
 
 
@@ -314,7 +317,8 @@ def test_a_row_that_pads_the_vocabulary_takes_no_name_that_a_token_has(tmp_path)
     pipeline = llama3_pipeline()
     pipeline.add_tokens([AddedToken("[PAD280]", special=False, normalized=False)])
     folder = write_llama(tmp_path / "model", pipeline, CONFIG, vocab_size=300)
-    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
         tokenizer = load_tokenizer(converted)
     assert tokenizer.vocab_size == 300
     assert tokenizer.encode("[PAD280]", add_bos=False) == [262]
@@ -337,7 +341,8 @@ def test_the_language_model_of_a_folder_with_pictures_has_a_token_for_each_row(t
     outer = {"model_type": "gemma3", "text_config": config}
     (folder / "config.json").write_text(json.dumps(outer))
     tiny_pipeline(50).save(str(folder / "tokenizer.json"))
-    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
         assert len(converted.metadata["tokenizer.ggml.tokens"]) == case.config["vocab_size"] == 64
 
 
@@ -392,7 +397,8 @@ def test_marked_text_that_is_changed_or_cut_otherwise_is_refused(pipeline, why, 
 @pytest.mark.parametrize("pre_tokenizer", [CUTS_AT_SPACES, METASPACE])
 def test_cuts_that_change_nothing_in_marked_text_are_left_out(pre_tokenizer, tmp_path):
     folder = write_llama(tmp_path, changed("none", pre_tokenizer=pre_tokenizer), MARKED_CONFIG)
-    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
         same_ids(load_tokenizer(source), load_tokenizer(converted), after_control=True)
 
 
@@ -486,6 +492,20 @@ def test_what_is_read_back_is_compared_field_by_field(tmp_path):
         check_same(turned, config, tmp_path)
 
 
+def test_other_tokens_than_the_folder_s_are_refused(tmp_path):
+    folder = write_llama(tmp_path, llama3_pipeline(), CONFIG)
+    with open_weights(folder) as source:
+        parts, metadata = (
+            tokenizer_parts(source.path, source.metadata),
+            dict(ConvertedFolder(source).metadata),
+        )
+    texts = list(metadata["tokenizer.ggml.tokens"])
+    texts[65], texts[66] = texts[66], texts[65]
+    metadata["tokenizer.ggml.tokens"] = texts
+    with pytest.raises(UnsupportedModel, match="its tokens cannot be told in a GGUF file; load the folder"):
+        check_same_words(parts, folder / "tokenizer.json", metadata)
+
+
 def test_more_ends_than_a_file_has_roles_for_are_refused(tmp_path):
     pipeline = with_end_of_turn()
     pipeline.add_special_tokens(["<one>", "<two>", "<three>"])
@@ -553,7 +573,8 @@ def test_a_network_whose_windows_never_end_before_the_context_has_one_of_the_con
     folder = write_case(tmp_path, case)
     config = json.loads((folder / "config.json").read_text()) | {"sliding_window": 4096}
     (folder / "config.json").write_text(json.dumps(config))
-    with open_weights(folder) as source, ConvertedFolder(source) as converted:
+    with open_weights(folder) as source:
+        converted = ConvertedFolder(source)
         assert converted.metadata["gemma2.attention.sliding_window"] == 128  # 0 would be a window of nothing
 
 

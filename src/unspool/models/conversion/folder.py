@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,9 @@ import numpy.typing as npt
 from unspool.models.architectures import build_graph
 from unspool.models.config import read_config
 from unspool.models.conversion.network import architecture, check_same, network_values, rope_factors
-from unspool.models.conversion.words import check_same_words, folder_parts, word_values
+from unspool.models.conversion.words import folder_parts, word_values
+from unspool.models.conversion.words_check import check_same_words
+from unspool.models.tokenizer.tokenizer_json import FILE
 from unspool.models.weights.base import Encoding, Tensor
 from unspool.models.weights.dequantize import dequantize
 from unspool.models.weights.gguf_cursor import Cursor
@@ -62,7 +63,7 @@ class ConvertedFolder:
         read = read_config(self)
         build_graph(read, self)
         check_same(read, config, self.path)
-        check_same_words(parts, self.path, self.metadata)
+        check_same_words(parts, self.path / FILE, self.metadata)
         if read.rope_style == "interleaved":
             self._turned = self._places_of_rows()
 
@@ -102,14 +103,6 @@ class ConvertedFolder:
 
     def close(self) -> None:
         self._source.close()
-
-    def __enter__(self) -> ConvertedFolder:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _places_of_rows(self) -> npt.NDArray[np.intp]:
         """Which row of the folder comes where, for as many heads as there are: the two values of a pair lie
