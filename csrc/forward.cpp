@@ -97,7 +97,7 @@ Rows Forward::rows(int reg) const {
 
 Acts Forward::acts(int reg, const Instruction& op) const {
   const Register& r = network_.registers[reg];
-  return {quantized_[reg], (int)r.stride, row_count(op), r.whole_groups, r.shifts};
+  return {quantized_[reg], (int)r.stride, row_count(op), r.whole_groups, r.shifts, r.has_sums};
 }
 
 Halves Forward::halves(int reg) const {

@@ -23,7 +23,7 @@ std::vector<float> product(const Packed& w, const Kernels& kernels, const float*
     memcpy(padded.data() + r * stride, x + (size_t)r * w.k, w.k * sizeof(float));
   if (w.quantized()) {
     std::vector<ActGroup> memory(Acts::bytes(n_rows, stride) / sizeof(ActGroup) + 1);
-    const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups(), shifts);
+    const Acts acts(memory.data(), w.k_padded, n_rows, w.whole_groups(), shifts, w.multiplies_sums());
     for (int r = 0; r < n_rows; ++r) kernels.quantize(padded.data() + r * stride, r, acts);
     const Memory scratch(kGemmScratch * sizeof(float));
     kernels.gemm_quant(w, 0, w.n_tiles, acts, {out.data(), wide}, nullptr, false, scratch.as<float>(), {});

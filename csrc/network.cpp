@@ -132,6 +132,7 @@ void Network::choose_forms() {
       registers[op.x].quantized |= w.quantized();
       registers[op.x].halved |= w.reads_halves();
       registers[op.x].whole_groups |= w.whole_groups();
+      registers[op.x].has_sums |= w.multiplies_sums();
       if (w.shifts()) wants_shifts[op.x] = true;
       if (w.adds_half_sums()) adds_half_sums[op.x] = true;
     }

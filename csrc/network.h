@@ -63,7 +63,7 @@ struct Register {
   // The forms of it that linear instructions read beside the floats: 8 bits, bfloat16.
   bool quantized = false, halved = false;
   bool has_forms() const { return quantized || halved; }
-  bool whole_groups = false, shifts = false;  // see Acts
+  bool whole_groups = false, shifts = false, has_sums = false;  // see Acts
 };
 
 struct RopeTable {

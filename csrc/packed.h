@@ -112,6 +112,8 @@ struct Packed {
   bool shifts() const { return two_level && group == kGroup && store == Store::kU4; }
   // Kinds that read wsum16 of their inputs.
   bool adds_half_sums() const { return has_min && group != kGroup; }
+  // Kinds whose mins are integers times one number for an upper scale: they meet sums in 16 bits.
+  bool multiplies_sums() const { return has_min && group == kGroup && two_level; }
 };
 
 // 32 inputs of one row, quantized to 8 bits with a scale for every 16: half a weight group, because one
@@ -138,42 +140,62 @@ static_assert(offsetof(ActGroup, scale) == 32 && offsetof(ActGroup, minus) == 40
                   offsetof(ActGroup, wsum32) == 60,
               "in this order");
 
+// What two neighbouring groups of a row add up to, scale * sum of q, in whole multiples of Acts::sum_unit().
+struct SumPair {
+  int16_t of[2];
+};
+
 // Activations of a linear layer: blocks of 8 rows, each [group][rows of the block], the last one narrower
 // where rows are missing. So a kernel of up to 8 rows finds all by constant offsets from one pointer.
 struct Acts {
   static constexpr int kBlock = 8;
 
   ActGroup* groups = nullptr;
-  float* units = nullptr;  // of each row
+  float* units = nullptr;   // of each row
+  SumPair* sums = nullptr;  // in blocks as groups are, [pair of groups][rows of the block]; where has_sums
   int k_padded = 0;
   int n_rows = 0;
   bool whole_groups = false;  // the halves of a group have the same scale
   bool shifts = false;        // scales are powers of two
+  bool has_sums = false;      // for kinds that multiply them
 
   Acts() = default;
-  Acts(void* memory, int k_padded, int n_rows, bool whole_groups, bool shifts)
+  Acts(void* memory, int k_padded, int n_rows, bool whole_groups, bool shifts, bool has_sums)
       : groups((ActGroup*)memory),
         units((float*)(groups + (size_t)n_rows * (k_padded / kGroup))),
+        sums((SumPair*)(units + n_rows)),
         k_padded(k_padded),
         n_rows(n_rows),
         whole_groups(whole_groups),
-        shifts(shifts) {}
+        shifts(shifts),
+        has_sums(has_sums) {}
   static size_t bytes(size_t n_rows, size_t k_padded) {
-    return n_rows * (k_padded / kGroup * sizeof(ActGroup) + sizeof(float));
+    const size_t n_groups = k_padded / kGroup;
+    return n_rows * (n_groups * sizeof(ActGroup) + sizeof(float) + (n_groups + 1) / 2 * sizeof(SumPair));
   }
 
   int n_groups() const { return k_padded / kGroup; }
+  int n_pairs() const { return (n_groups() + 1) / 2; }
+  // No sum of 32 quants of 127 by the largest scale comes to more than 2^15 of it, and no sum over the groups
+  // of an upper scale of their products with numbers of six bits to more than 2^24.
+  float sum_unit() const { return shifts ? 2048.0f : 4096.0f; }
   // First group of row r; the next ones follow `step` apart.
   ActGroup* row(int r, int* step) const {
     const int first = r / kBlock * kBlock;
     *step = n_rows - first < kBlock ? n_rows - first : kBlock;
     return groups + (size_t)first * n_groups() + (r - first);
   }
+  // Its first sums; the next ones follow as far apart.
+  SumPair* sums_of(int r) const {
+    const int first = r / kBlock * kBlock;
+    return sums + (size_t)first * n_pairs() + (r - first);
+  }
   // Rows [first, last) of these: whole blocks, but for the last one of all.
   Acts rows(int first, int last) const {
     Acts some = *this;
     some.groups += (size_t)first * n_groups();
     some.units += first;
+    some.sums += (size_t)first * n_pairs();
     some.n_rows = last - first;
     return some;
   }

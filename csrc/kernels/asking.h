@@ -20,6 +20,17 @@ struct Asking {
     end = at, then = to;
     turn_if_past();
   }
+  // Where the next of n groups asks, each at so many bytes from the one before; what comes beside all of them
+  // is asked for now. Past `end` these may run on for n groups.
+  const uint8_t* take(int n, size_t bytes) {
+    const uint8_t* const from = next;
+    for (int i = 0; i < n; ++i) {
+      next += bytes;
+      ask_beside();
+    }
+    turn_if_past();
+    return from;
+  }
   // `next` moves on by so many bytes.
   template <int LINES>
   void go_on(size_t bytes) {
@@ -28,13 +39,15 @@ struct Asking {
       next += bytes;
       turn_if_past();
     }
-    if (beside) {
-      for (const uint8_t* const stop = beside + beside_bytes; beside < stop; beside += Fetch::kBesideBytes)
-        ask_for<Fetch::kBesideBytes / 64>(beside);
-    }
+    ask_beside();
   }
 
  private:
+  void ask_beside() {
+    if (!beside) return;
+    for (const uint8_t* const stop = beside + beside_bytes; beside < stop; beside += Fetch::kBesideBytes)
+      ask_for<Fetch::kBesideBytes / 64>(beside);
+  }
   void turn_if_past() {
     if (next < end) return;
     next = then + (next - end);

@@ -4,14 +4,22 @@
 //   sum w x = s sum_h a (sum q xq - z sum xq)    or    s sum_h a sum q xq + m (sum_h a sum xq)
 // Where both halves have the same a their sums are one. With a in units of the row, an integer of 15 bits,
 // and sums over 16 weights of 4 bits, which take 16, the sum over both halves is an integer of 32 bits. Where
-// each a is a power of two, shifts take the place of multiplications, which are what there is least of. The
-// integer sums are exact; groups are added in ascending order by one chain of fused multiply-adds per output.
-// So a result does not depend on the rows computed beside it.
+// each a is a power of two, shifts take the place of multiplications, which are what there is least of. Where
+// the m of 256 inputs are integers times one number, the sums they meet are rounded to 16 bits, so that two
+// of these products cost one. The integer sums are exact; groups are added in ascending order by one chain of
+// fused multiply-adds per output. So a result does not depend on the rows computed beside it.
 #pragma once
 #include <type_traits>
 
 namespace unspool {
 namespace UNSPOOL_ISA {
+
+// Of the rows of a tile.
+struct Inputs {
+  const float* units;
+  const SumPair* sums;
+  float sum_unit;
+};
 
 template <Store STORE, int NR>
 static inline void dot_rows(W quad, const ActGroup* x, int at, I dots[NR]) {
@@ -46,10 +54,11 @@ static inline void dot_half(const uint8_t* group, const ActGroup* x, int part, I
 // other code decides how well compilers do: see UNSPOOL_TILES in the simd headers.
 template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS, int NR, class Scales>
 UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const float* ready,
-                                     const ActGroup* x, const float* units, Rows out, int row, int t,
+                                     const ActGroup* x, const Inputs& inputs, Rows out, int row, int t,
                                      const float* bias, bool accumulate, Asking asking) {
   constexpr bool kInteger = STORE == Store::kU4 && GROUP == 32;   // the sum over both halves
   constexpr bool kWhole = TWO_LEVEL && GROUP == 32 && !kInteger;  // as w.whole_groups()
+  constexpr bool kPairs = TWO_LEVEL && GROUP == 32 && MIN;        // as w.multiplies_sums()
   constexpr int kLines = bits_of(STORE);                          // of 64 bytes, quants of a group
   const int n_groups = w.k_padded / kGroup;
   const I zero_bits = i_set1(w.zero_bits);
@@ -58,14 +67,29 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   const uint8_t* group = tile + kPiece.quants_at;
   F acc[NR];
   for (int r = 0; r < NR; ++r) acc[r] = f_zero();
+  const SumPair* sums = inputs.sums;
+  const F sum_unit = f_set1(inputs.sum_unit);
   const size_t ahead = w.tile_bytes / n_groups;
-  constexpr bool kByHand = kInteger && NR == 8 && kHasEightRows;
-  if constexpr (kByHand)
-    add_eight_rows(std::bool_constant<SHIFTS>(), std::integral_constant<int, kPiece.groups>(),
-                   std::integral_constant<size_t, kPiece.quants_at>(), group, n_groups, scales, asking, ahead,
-                   x, zero_bits, acc);
+  constexpr bool kSixes = STORE == Store::kU6 && SHIFTS;
+  constexpr bool kByHand = (kInteger || kSixes) && NR == 8 && kHasEightRows;
+  constexpr std::integral_constant<int, kPiece.groups> kGroups;
+  constexpr std::integral_constant<size_t, kPiece.quants_at> kQuantsAt;
+  if constexpr (kByHand && kSixes)
+    add_eight_sixes(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, acc);
+  else if constexpr (kByHand && SHIFTS)
+    add_eight_shifted(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, sums, sum_unit, acc);
+  else if constexpr (kByHand)
+    add_eight_rows(std::bool_constant<kPairs>(), kGroups, kQuantsAt, group, n_groups, scales, asking, ahead,
+                   x, sums, sum_unit, zero_bits, acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR) {
     asking.go_on<kLines + 1>(ahead);
+    if (TWO_LEVEL && g % kPiece.groups == 0) {
+      scales.turn_to(g / kPiece.groups);
+      if constexpr (kPairs) {
+        add_mins<NR>(scales.mins(g / kPiece.groups), sum_unit, sums, acc);
+        sums += PieceMins::kPairs * NR;
+      }
+    }
     F scaled[NR];  // a sum q xq of the scale's inputs so far
     I dots[NR], dots0[NR];
 #pragma GCC unroll 2
@@ -98,7 +122,7 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
       if (GROUP == 32 && half == 0) continue;
       const int index = GROUP == 32 ? g : 2 * g + half;
       const F scale = scales.scale(index);
-      if (MIN) {  // first, as this needs no sum that was just begun
+      if (MIN && !kPairs) {  // first, as this needs no sum that was just begun
         const F min = scales.min(index);
         for (int r = 0; r < NR; ++r)
           acc[r] = f_fma(min, f_set1(GROUP == 32 ? x[r].wsum32 : x[r].wsum16[half]), acc[r]);
@@ -110,7 +134,7 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   }
   for (int r = 0; r < NR; ++r) {
     float* to = out.row(row + r) + t * kTile;
-    F value = f_mul(acc[r], f_set1(units[row + r]));
+    F value = f_mul(acc[r], f_set1(inputs.units[r]));
     if (bias) value = f_add(value, f_load(bias + t * kTile));
     if (accumulate) value = f_add(f_load(to), value);
     f_store(to, value);
@@ -137,8 +161,8 @@ template <Store STORE, int GROUP, bool TWO_LEVEL, bool MIN, bool SHIFTS>
 static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Rows out, const float* bias,
                        bool accumulate, float* scratch, const Fetch& fetch) {
   using FromTile = PackedScales<STORE, GROUP, TWO_LEVEL, MIN>;
-  using Ready = ReadyScales<MIN>;
-  const int n_indices = w.k_padded / GROUP, n_floats = n_indices * Ready::kFloats;  // of a tile
+  using Ready = ReadyScales<FromTile, (TWO_LEVEL && GROUP == 32 && MIN)>;
+  const int n_pieces = w.k_padded / kSuper, n_floats = n_pieces * Ready::kFloats;  // of a tile
   const bool ready = TWO_LEVEL && x.n_rows >= kManyRows && n_floats <= kGemmScratch;
   int block = (int)(kBlockBytes / w.tile_bytes);
   if (ready && block > kGemmScratch / n_floats) block = kGemmScratch / n_floats;
@@ -157,17 +181,12 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
     // this.
     const uint8_t* const following = !fetch.then ? nullptr : last < tile1 ? w.tile(last) : fetch.then;
     if (ready)
-      for (int t = first; t < last; ++t) {
-        FromTile scales(w.tile(t));
-        float* to = scratch + (t - first) * n_floats;
-        for (int index = 0; index < n_indices; ++index, to += Ready::kFloats) {
-          f_store(to, scales.scale(index));
-          if (MIN) f_store(to + kTile, scales.min(index));
-        }
-      }
+      for (int t = first; t < last; ++t)
+        Ready::compute(w.tile(t), n_pieces, scratch + (t - first) * n_floats);
     for (int row = 0; row < x.n_rows; row += Acts::kBlock) {
       int rows;
       const ActGroup* group = x.row(row, &rows);
+      const Inputs inputs = {x.units + row, x.sums_of(row), x.sum_unit()};
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         Asking asking;
@@ -191,15 +210,15 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
         if (!asking.next && !followed) asking.next = tile;  // which is here: cheaper than not to ask
         if (TWO_LEVEL && ready && rows == Acts::kBlock) {
           quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, Acts::kBlock, Ready>(
-              w, tile, scratch + (t - first) * n_floats, group, x.units, out, row, t, bias, accumulate,
+              w, tile, scratch + (t - first) * n_floats, group, inputs, out, row, t, bias, accumulate,
               asking);
           continue;
         }
         switch (rows) {
-#define UNSPOOL_ROWS(NR)                                                                                  \
-  case NR:                                                                                                \
-    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, x.units, out, \
-                                                                   row, t, bias, accumulate, asking);     \
+#define UNSPOOL_ROWS(NR)                                                                                 \
+  case NR:                                                                                               \
+    quant_tile<STORE, GROUP, TWO_LEVEL, MIN, SHIFTS, NR, FromTile>(w, tile, nullptr, group, inputs, out, \
+                                                                   row, t, bias, accumulate, asking);    \
     break;
           UNSPOOL_ROWS(1)
           UNSPOOL_ROWS(2)

@@ -42,9 +42,11 @@ static void quantize(const float* x, int r, const Acts& acts) {
   const float unit = (top > kLeast ? top : kLeast) * (1.0f / most_units);
   acts.units[r] = unit + f_sum(f_add(hidden, hidden_too));
   const F to_units = f_set1((1.0f / 127.0f) / unit), unit_lanes = f_set1(unit);
+  const F to_sum_units = f_set1(1.0f / acts.sum_unit());
 
   int step;
   ActGroup* groups = acts.row(r, &step);
+  SumPair* sums = acts.sums_of(r);
   for (int first = 0; first < n_halves; first += 16) {
     const int n = n_halves - first < 16 ? n_halves - first : 16;
     F values[16];
@@ -61,10 +63,15 @@ static void quantize(const float* x, int r, const Acts& acts) {
     for (int h = 0; h < 16; ++h)
       rounded[h] = h < n ? i_round(f_mul(f_load(x + 16 * (first + h)), f_set1(inverse[h]))) : i_set1(0);
     const I sum = store_quants(rounded, groups, step, n / 2);
-    const F weighted = f_mul(scale, f_from_i(sum));
-    store_halves(scale, i_sub(i_set1(0), sum), acts.shifts ? f_log2(scale) : i_bits(weighted), times,
-                 f_add(weighted, f_swap(weighted)), groups, step, n / 2);
+    const F weighted = f_mul(scale, f_from_i(sum)), both = f_add(weighted, f_swap(weighted));
+    store_halves(scale, i_sub(i_set1(0), sum), acts.shifts ? f_log2(scale) : i_bits(weighted), times, both,
+                 groups, step, n / 2);
     groups += step * (n / 2);
+    if (!acts.has_sums) continue;
+    int32_t of_halves[16];
+    i_store(of_halves, i_round(f_mul(both, to_sum_units)));
+    for (int h = 0; h < n; h += 4, sums += step)
+      *sums = {{(int16_t)of_halves[h], (int16_t)(h + 2 < n ? of_halves[h + 2] : 0)}};
   }
 }
 

@@ -6,6 +6,7 @@
 #include "math.h"
 #include "asking.h"
 #include "unpack.h"
+#include "piece_mins.h"
 #include "scales.h"
 #include "gemm_quant.h"
 #include "gemm_float.h"

@@ -75,9 +75,13 @@ static inline void f_store_f16(uint16_t* p, F a) {
   _mm_storeu_si128((__m128i*)p, _mm256_cvtps_ph(a.lo, _MM_FROUND_TO_NEAREST_INT));
   _mm_storeu_si128((__m128i*)(p + 8), _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
 }
+static inline I i_load_u8(const uint8_t* p) {
+  return {_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p)),
+          _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8)))};
+}
 static inline F f_load_u8(const uint8_t* p) {
-  return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)p))),
-          _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(p + 8))))};
+  const I wide = i_load_u8(p);
+  return {_mm256_cvtepi32_ps(wide.lo), _mm256_cvtepi32_ps(wide.hi)};
 }
 static inline F f_load_i8(const uint8_t* p) {
   return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p))),
@@ -166,6 +170,9 @@ static inline I i_bits(F a) {
 }
 static inline I i_shift_left(I a, I bits) {
   return {_mm256_sllv_epi32(a.lo, bits.lo), _mm256_sllv_epi32(a.hi, bits.hi)};
+}
+static inline I i_load(const int32_t* p) {
+  return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)(p + 8))};
 }
 static inline void i_store(int32_t* p, I a) {
   _mm256_storeu_si256((__m256i*)p, a.lo);
@@ -288,15 +295,25 @@ static inline F f_dot_bf16(F acc, W a, W b) {
   return {half_dot_bf16(acc.lo, a.lo, b.lo), half_dot_bf16(acc.hi, a.hi, b.hi)};
 }
 
-// a * times[0] + b * times[1] for lanes of 16 bits' range.
-static inline __m256i half_dot2(__m256i a, __m256i b, __m256i times) {
-  return _mm256_madd_epi16(_mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa), times);
+// Lanes of 16 bits' range side by side: a in the lower half of each lane, b in the upper.
+static inline __m256i half_pairs(__m256i a, __m256i b) {
+  return _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa);
 }
-static inline I i_dot2(I a, I b, const int16_t* times) {
+static inline I i_pairs(I a, I b) {
+  return {half_pairs(a.lo, b.lo), half_pairs(a.hi, b.hi)};
+}
+// a * times[0] + b * times[1] for such pairs of a and b.
+static inline I times_pairs(I pairs, const int16_t* times) {
   int32_t bits;
   __builtin_memcpy(&bits, times, 4);
   const __m256i both = _mm256_set1_epi32(bits);
-  return {half_dot2(a.lo, b.lo, both), half_dot2(a.hi, b.hi, both)};
+  return {_mm256_madd_epi16(pairs.lo, both), _mm256_madd_epi16(pairs.hi, both)};
+}
+static inline I i_dot_pairs(I acc, I pairs, const int16_t* times) {
+  return i_add(acc, times_pairs(pairs, times));
+}
+static inline I i_dot2(I a, I b, const int16_t* times) {
+  return times_pairs(i_pairs(a, b), times);
 }
 
 }  // namespace UNSPOOL_ISA

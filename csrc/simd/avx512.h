@@ -67,8 +67,11 @@ static inline F f_load_f16(const uint16_t* p) {
 static inline void f_store_f16(uint16_t* p, F a) {
   _mm256_storeu_si256((__m256i*)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+static inline I i_load_u8(const uint8_t* p) {
+  return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p));
+}
 static inline F f_load_u8(const uint8_t* p) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p)));
+  return _mm512_cvtepi32_ps(i_load_u8(p));
 }
 static inline F f_load_i8(const uint8_t* p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
@@ -128,6 +131,12 @@ static inline I i_set1(int x) {
 }
 static inline F f_from_i(I a) {
   return _mm512_cvtepi32_ps(a);
+}
+static inline I i_load(const int32_t* p) {
+  return _mm512_loadu_si512(p);
+}
+static inline void i_store(int32_t* p, I a) {
+  _mm512_storeu_si512(p, a);
 }
 static inline I i_round(F a) {
   return _mm512_cvtps_epi32(a);
@@ -222,12 +231,19 @@ static inline F f_dot_bf16(F acc, W a, W b) {
 #endif
 }
 
-// a * times[0] + b * times[1] for lanes of 16 bits' range.
-static inline I i_dot2(I a, I b, const int16_t* times) {
+// Lanes of 16 bits' range side by side: a in the lower half of each lane, b in the upper.
+static inline I i_pairs(I a, I b) {
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, a, _mm512_slli_epi32(b, 16));
+}
+// acc + a * times[0] + b * times[1] for such pairs of a and b.
+static inline I i_dot_pairs(I acc, I pairs, const int16_t* times) {
   int32_t bits;
   __builtin_memcpy(&bits, times, 4);
-  const I pairs = _mm512_mask_blend_epi16(0xaaaaaaaa, a, _mm512_slli_epi32(b, 16));
-  return _mm512_dpwssd_epi32(_mm512_setzero_si512(), pairs, _mm512_set1_epi32(bits));
+  return _mm512_dpwssd_epi32(acc, pairs, _mm512_set1_epi32(bits));
+}
+// a * times[0] + b * times[1].
+static inline I i_dot2(I a, I b, const int16_t* times) {
+  return i_dot_pairs(_mm512_setzero_si512(), i_pairs(a, b), times);
 }
 
 }  // namespace UNSPOOL_ISA

@@ -76,10 +76,13 @@ static inline F f_load_f16(const uint16_t* p) {
 static inline void f_store_f16(uint16_t* p, F a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a[i]);
 }
-static inline F f_load_u8(const uint8_t* p) {
-  F out;
-  for (int i = 0; i < 16; ++i) out[i] = (float)p[i];
+static inline I i_load_u8(const uint8_t* p) {
+  I out;
+  for (int i = 0; i < 16; ++i) out[i] = p[i];
   return out;
+}
+static inline F f_load_u8(const uint8_t* p) {
+  return __builtin_convertvector(i_load_u8(p), F);
 }
 static inline F f_load_i8(const uint8_t* p) {
   F out;
@@ -149,6 +152,11 @@ static inline I i_bits(F a) {
 }
 static inline I i_shift_left(I a, I bits) {
   return (I)((W)a << (W)bits);
+}
+static inline I i_load(const int32_t* p) {
+  I out;
+  memcpy(&out, p, sizeof out);
+  return out;
 }
 static inline void i_store(int32_t* p, I a) {
   memcpy(p, &a, sizeof a);
@@ -233,7 +241,16 @@ static inline F f_dot_bf16(F acc, W a, W b) {
   return f_fma((F)(a << 16), (F)(b << 16), f_fma((F)(a & upper), (F)(b & upper), acc));
 }
 
-// a * times[0] + b * times[1] for lanes of 16 bits' range.
+// Lanes of 16 bits' range side by side: a in the lower half of each lane, b in the upper.
+static inline I i_pairs(I a, I b) {
+  return (a & 0xffff) | (I)((W)b << 16);
+}
+// acc + a * times[0] + b * times[1] for such pairs of a and b.
+static inline I i_dot_pairs(I acc, I pairs, const int16_t* times) {
+  const I a = (I)((W)pairs << 16) >> 16, b = pairs >> 16;
+  return acc + (I)((W)a * (uint32_t)(int32_t)times[0] + (W)b * (uint32_t)(int32_t)times[1]);
+}
+// a * times[0] + b * times[1].
 static inline I i_dot2(I a, I b, const int16_t* times) {
   return (I)((W)a * (uint32_t)(int32_t)times[0] + (W)b * (uint32_t)(int32_t)times[1]);
 }

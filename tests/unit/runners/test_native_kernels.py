@@ -54,6 +54,8 @@ SCALE_OFFSETS = {
 WHOLE_GROUPS = (Encoding.Q5_K, Encoding.IQ4_XS)
 # Kinds that know inputs whose scales are powers of two; they take others, too.
 SHIFTED = (Encoding.Q4_K, Encoding.Q6_K)
+# Those of them with mins: they meet the sums of groups, rounded to 16 bits.
+MULTIPLYING_SUMS = (Encoding.Q4_K, Encoding.Q5_K)
 PRODUCTS = [(e, False) for e in Encoding] + [(e, True) for e in SHIFTED]
 PRODUCT_IDS = [e.label + " shifted" * shifts for e, shifts in PRODUCTS]
 
@@ -67,8 +69,11 @@ def with_widths(products: list[tuple[Encoding, bool]]) -> list[tuple[Encoding, b
     return [(e, shifts, k) for e, shifts in products for k in WIDTHS if k % e.block_values == 0]
 
 
-def quantize_rows(x: np.ndarray, group: int, shifts: bool = False) -> np.ndarray:
-    """The 8-bit form of activations, back in float: the twin of the kernel's quantizer."""
+def quantize_rows(
+    x: np.ndarray, group: int, shifts: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The 8-bit form of activations, the twin of the kernel's quantizer: quants (R, groups, group), their scales
+    as multiples of their row's unit (R, groups, 1), and the units (R, 1, 1)."""
     rows, k = x.shape
     groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, group)
     to_127th = np.float32(1) / np.float32(127)
@@ -80,7 +85,7 @@ def quantize_rows(x: np.ndarray, group: int, shifts: bool = False) -> np.ndarray
     assert times.max() <= (16384 if shifts else 32767)
     quants = np.rint(groups * (np.float32(1) / (times * unit)))
     assert np.abs(quants).max() <= 127
-    return (quants * times.astype(np.float64) * unit.astype(np.float64)).reshape(rows, -1)[:, :k]
+    return quants, times, unit
 
 
 def halved(x: np.ndarray) -> np.ndarray:
@@ -92,9 +97,38 @@ def halved(x: np.ndarray) -> np.ndarray:
 
 def as_seen(x: np.ndarray, encoding: Encoding, shifts: bool) -> np.ndarray:
     """What of the inputs the weights of an encoding are multiplied by."""
-    if encoding in QUANTIZED:
-        return quantize_rows(x, 32 if encoding in WHOLE_GROUPS else 16, shifts)
-    return (halved(x) if encoding is Encoding.BF16 else x).astype(np.float64)
+    if encoding not in QUANTIZED:
+        return (halved(x) if encoding is Encoding.BF16 else x).astype(np.float64)
+    quants, times, unit = quantize_rows(x, 32 if encoding in WHOLE_GROUPS else 16, shifts)
+    return (quants * times.astype(np.float64) * unit.astype(np.float64)).reshape(len(x), -1)[:, : x.shape[1]]
+
+
+def twin_product(tensor: Tensor, x: np.ndarray, shifts: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The product in float64, and the magnitude of what was added."""
+    seen, weights = as_seen(x, tensor.encoding, shifts), dequantize(tensor).astype(np.float64)
+    product = seen @ weights.T
+    if tensor.encoding in MULTIPLYING_SUMS:
+        product += sums_lost(x, tensor.encoding, shifts) @ mins_of(tensor).T
+    return product, np.abs(seen) @ np.abs(weights).T
+
+
+def sums_lost(x: np.ndarray, encoding: Encoding, shifts: bool) -> np.ndarray:
+    """What rounding adds to the sum of each group of 32 inputs, (R, groups)."""
+    quants, times, unit = quantize_rows(x, 32 if encoding in WHOLE_GROUPS else 16, shifts)
+    sums = times * quants.reshape(len(x), -1, 16).sum(-1).reshape(*times.shape[:2], -1)
+    sums = sums.astype(np.float32).reshape(len(x), -1, 2).sum(-1, dtype=np.float32)
+    of_sums = np.float32(2048 if shifts else 4096)
+    rounded = np.rint(sums / of_sums)
+    assert np.abs(rounded).max() < 2**15
+    return (rounded * of_sums - sums.astype(np.float64)) * unit[:, 0].astype(np.float64)
+
+
+def mins_of(tensor: Tensor) -> np.ndarray:
+    """Of each group, (N, groups): what is left where all quants are zero."""
+    blocks = tensor.data.reshape(-1, tensor.encoding.block_bytes).copy()
+    blocks[:, 16:] = 0
+    lowest = Tensor("w", tensor.shape, tensor.encoding, blocks.reshape(-1))
+    return dequantize(lowest)[:, ::32].astype(np.float64)
 
 
 @pytest.mark.parametrize("encoding", list(Encoding), ids=lambda e: e.label)
@@ -116,10 +150,23 @@ def test_the_product_equals_its_twin_in_float64(
     engine = _native.Engine(1, isa)
     matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, width)
     x = np.random.default_rng(5).standard_normal((11, width)).astype(np.float32)
-    seen = as_seen(x, encoding, shifts)
-    expected = seen @ dequantize(tensor).astype(np.float64).T
-    magnitude = np.abs(seen) @ np.abs(dequantize(tensor).astype(np.float64)).T
+    expected, magnitude = twin_product(tensor, x, shifts)
     assert (np.abs(engine.product(matrix, x, shifts) - expected) <= 2e-6 * magnitude + 1e-12).all()
+
+
+@pytest.mark.parametrize("isa", instruction_sets())
+@pytest.mark.parametrize(
+    ("encoding", "shifts"), [(e, s) for e, s in PRODUCTS if e in MULTIPLYING_SUMS], ids=str
+)
+def test_the_largest_sums_and_mins_fit_their_integers(encoding: Encoding, shifts: bool, isa: str) -> None:
+    """All inputs alike, so that no sum can be larger, and every submin 63."""
+    tensor = random_tensor(encoding, 40, 512, seed=4)
+    tensor.data.reshape(-1, encoding.block_bytes)[:, 4:16] = 255
+    engine = _native.Engine(1, isa)
+    matrix = engine.add_matrix(TYPE_NUMBERS[encoding], tensor.data, 40, 512)
+    x = np.tile(np.array([[1.0], [-1.0], [0.75]], np.float32), (6, 512))
+    expected, magnitude = twin_product(tensor, x, shifts)
+    assert (np.abs(engine.product(matrix, x, shifts) - expected) <= 2e-6 * magnitude).all()
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
