@@ -21,7 +21,7 @@ from unspool.light_dataclass import dataclass
 from unspool.models.weights import Encoding, Tensor, open_weights
 from unspool.models.weights.gguf import DEFAULT_ALIGNMENT, GgufSource
 from unspool.models.weights.gguf_writer import Planned, pair, write_gguf
-from unspool.models.weights.quantize import quantize
+from unspool.models.weights.quantize import quantize, require_finite
 from unspool.models.weights.quantized_source import OUTER
 from unspool.thread_count import check_threads
 from unspool.whole_file import folder_problem
@@ -164,7 +164,11 @@ def _write(
             if progress is not None:
                 progress(plan.name, number, len(planned))
             tensor = source.tensor(plan.name)
-            yield tensor if plan.encoding is tensor.encoding else quantize(tensor, plan.encoding, n_threads)
+            if plan.encoding is not tensor.encoding:
+                yield quantize(tensor, plan.encoding, n_threads)
+            else:
+                require_finite(tensor)
+                yield tensor
 
     pairs = source.pairs() | {
         "general.file_type": pair("general.file_type", kind.file_type),

@@ -109,6 +109,20 @@ def test_the_network_has_the_recorded_logits(case, tmp_path):
         np.testing.assert_allclose(logits[int(position)], expected, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["model.norm.weight", "model.layers.0.mlp.down_proj.weight"])
+def test_values_that_are_no_numbers_are_refused_also_where_they_would_stay_as_they_are(name, tmp_path):
+    folder = write_llama(tmp_path / "model", llama3_pipeline(), CONFIG)
+    path = folder / "model.safetensors"
+    stored = bytearray(path.read_bytes())
+    n_header = int.from_bytes(stored[:8], "little")
+    start = 8 + n_header + json.loads(stored[8 : 8 + n_header])[name]["data_offsets"][0]
+    stored[start : start + 4] = np.float32(np.nan).tobytes()
+    path.write_bytes(stored)
+    with pytest.raises(ModelFileError, match="values: are infinite or not numbers; fetch"):
+        quantize_file(folder, tmp_path / "out.gguf", "f32")
+    assert [item.name for item in tmp_path.iterdir()] == ["model"]
+
+
 @pytest.mark.parametrize("case", TOLD, ids=lambda case: case.name)
 def test_the_written_file_holds_the_folder_s_values(case, tmp_path):
     folder = write_case(tmp_path / "model", case)

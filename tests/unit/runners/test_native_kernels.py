@@ -72,8 +72,8 @@ def with_widths(products: list[tuple[Encoding, bool]]) -> list[tuple[Encoding, b
 def quantize_rows(
     x: np.ndarray, group: int, shifts: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The 8-bit form of activations, the twin of the kernel's quantizer: quants (R, groups, group), their scales
-    as multiples of their row's unit (R, groups, 1), and the units (R, 1, 1)."""
+    """The 8-bit form of activations, the twin of the kernel's quantizer: quants (R, groups, group), their
+    scales as multiples of their row's unit (R, groups, 1), and the units (R, 1, 1)."""
     rows, k = x.shape
     groups = np.pad(x, ((0, 0), (0, -k % 32))).reshape(rows, -1, group)
     to_127th = np.float32(1) / np.float32(127)

@@ -88,10 +88,7 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
         data = tensor.data[_bytes_of(stored, start) : _bytes_of(stored, stop)]
         with np.errstate(all="ignore"):
             values = DECODERS[stored](np.ascontiguousarray(data)).reshape(-1, n_block)
-            if not np.isfinite(values).all():
-                raise ModelFileError(
-                    tensor.name, "values", "are infinite or not numbers; fetch the model again"
-                )
+            _require_finite(tensor.name, values)
             if (largest := float(np.abs(values).max())) > most:
                 problem = f"go up to {largest:g}, and {encoding.label} takes {most:g} at most; try bf16, f32"
                 raise ModelFileError(tensor.name, "values", problem)
@@ -100,6 +97,21 @@ def quantize(tensor: Tensor, encoding: Encoding, n_threads: int | None = None) -
     with ThreadPoolExecutor(n_threads or usual_threads()) as pool:
         list(pool.map(work, range(0, n_values, step)))
     return Tensor(tensor.name, tensor.shape, encoding, out)
+
+
+def require_finite(tensor: Tensor) -> None:
+    """Raises ModelFileError where a value of a tensor that stays as it is is infinite or not a number."""
+    stored, n_values = tensor.encoding, int(np.prod(tensor.shape))
+    for start in range(0, n_values, _VALUES_A_STEP):
+        stop = min(start + _VALUES_A_STEP, n_values)
+        data = tensor.data[_bytes_of(stored, start) : _bytes_of(stored, stop)]
+        with np.errstate(all="ignore"):
+            _require_finite(tensor.name, DECODERS[stored](np.ascontiguousarray(data)))
+
+
+def _require_finite(name: str, values: F32) -> None:
+    if not np.isfinite(values).all():
+        raise ModelFileError(name, "values", "are infinite or not numbers; fetch the model again")
 
 
 def _bytes_of(encoding: Encoding, n_values: int) -> int:
