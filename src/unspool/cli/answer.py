@@ -160,7 +160,10 @@ def read_prompt(prompt: str | None) -> str:
     """The argument, or standard input as UTF-8 without its last newline. Raises BadRequest."""
     if prompt is None or prompt == "-":
         if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
-            raise BadRequest("there is no prompt; give it as an argument or through a pipe", code="no_prompt")
+            raise BadRequest(
+                "there is no prompt; give it as an argument or through a pipe, or '-' to type it",
+                code="no_prompt",
+            )
         prompt = decoded(sys.stdin.buffer.read()).removesuffix("\n").removesuffix("\r")
     if not prompt:
         raise BadRequest("the prompt is empty; give some text to start from", code="empty_prompt")

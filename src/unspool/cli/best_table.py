@@ -87,7 +87,7 @@ def report_dict(report: BestReport) -> dict[str, Any]:
 
 def _answer_dict(rank: int, each: Judged) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "rank": rank,
+        "rank": None if each.verdict is None else rank,
         "branch": each.branch,
         "text": each.text,
         "token_ids": list(each.token_ids),

@@ -208,9 +208,12 @@ def _imported(name: str) -> Any:
         for part in attribute.split("."):
             value = getattr(value, part)
     except (Exception, SystemExit) as error:
+        from unspool.search.verifiers.registry import BUILT_IN
+
+        own = f"; settings of the verifier {module} are given with --with" if module in BUILT_IN else ""
         raise BadRequest(
             f"--verifier {name}: {type(error).__name__}: {brief(str(error))}; MODULE:FUNCTION is looked for "
-            "in the current folder and among what is installed",
+            f"in the current folder and among what is installed{own}",
             code="unknown_verifier",
         ) from error
     finally:

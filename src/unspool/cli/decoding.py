@@ -185,7 +185,8 @@ class Decoding:
 def refuse_reports(params: DecodingParams, names: tuple[str, ...], way_out: str) -> None:
     """Refuse parameters that ask for a report where none is printed. Raises BadRequest."""
     for name in names:
-        if getattr(params, name) not in (None, False):
+        asked = getattr(params, name)
+        if asked is not None and asked is not False:  # 0 asks for one, too
             raise BadRequest(
                 f"{name} asks for a report that is not printed here; {way_out}", code="no_report"
             )

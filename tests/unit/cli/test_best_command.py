@@ -256,6 +256,9 @@ def test_a_budget_in_which_nothing_ends_prints_no_answer(unspool, llm):
     ran = unspool("best", "x", "-n", "2", "--verifier", "regex", "--answer-regex", "5", "--budget", "2")
     assert (ran.exit_code, ran.out) == (0, "")
     assert "the budget was spent" in ran.err
+    how = ("--verifier", "regex", "--answer-regex", "5", "--budget", "2", "--json")
+    told = json.loads(unspool("best", "x", "-n", "2", *how).out)
+    assert [(answer["rank"], answer["verdict"]) for answer in told["answers"]] == [(None, None)] * 2
 
 
 def test_tests_come_from_a_file_and_the_prompt_begins_the_program_where_it_is_continued(
@@ -340,6 +343,10 @@ REWARD = ("--verifier", "http-reward", "--url", "http://localhost/")
             ("--verifier", "no_module:f"),
             "--verifier no_module:f: ModuleNotFoundError: \"No module named 'no_module'\"; MODULE:FUNCTION "
             "is looked for in the current folder and among what is installed",
+        ),
+        (
+            ("--verifier", "majority:fold_case=true"),
+            "among what is installed; settings of the verifier majority are given with --with",
         ),
         (
             ("--verifier", "json:no"),

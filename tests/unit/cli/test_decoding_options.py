@@ -199,10 +199,10 @@ def test_a_default_profile_of_ones_own_is_taken_and_named(unspool, fake_llm, con
     assert fake_llm.chats[0][1].temperature == 0.1
 
 
+@pytest.mark.parametrize("value", ["2", "0"])
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_report_that_nothing_would_print_is_refused(unspool, fake_llm, name: str) -> None:
-    value = [] if name == "trace" else ["2"]
-    ran = unspool("run", "Hi", option(name), *value)
+def test_a_report_that_nothing_would_print_is_refused(unspool, fake_llm, name: str, value: str) -> None:
+    ran = unspool("run", "Hi", option(name), *([] if name == "trace" else [value]))
     assert (ran.exit_code, ran.out) == (2, "")
     assert f"{name} asks for a report that is not printed here; add --json" in ran.err
     assert fake_llm.chats == []
