@@ -140,7 +140,8 @@ static_assert(offsetof(ActGroup, scale) == 32 && offsetof(ActGroup, minus) == 40
                   offsetof(ActGroup, wsum32) == 60,
               "in this order");
 
-// What two neighbouring groups of a row add up to, scale * sum of q, in whole multiples of Acts::sum_unit().
+// What two neighbouring groups of a row add up to, scale * sum of q, in whole multiples of Acts::sum_units,
+// which are in units of the row as scales are.
 struct SumPair {
   int16_t of[2];
 };
@@ -151,8 +152,11 @@ struct Acts {
   static constexpr int kBlock = 8;
 
   ActGroup* groups = nullptr;
-  float* units = nullptr;   // of each row
-  SumPair* sums = nullptr;  // in blocks as groups are, [pair of groups][rows of the block]; where has_sums
+  float* units = nullptr;  // of each row
+  // Where has_sums: in blocks as groups are, [pair of groups][rows of the block], and what they are multiples
+  // of in each row.
+  SumPair* sums = nullptr;
+  float* sum_units = nullptr;
   int k_padded = 0;
   int n_rows = 0;
   bool whole_groups = false;  // the halves of a group have the same scale
@@ -164,21 +168,20 @@ struct Acts {
       : groups((ActGroup*)memory),
         units((float*)(groups + (size_t)n_rows * (k_padded / kGroup))),
         sums((SumPair*)(units + n_rows)),
+        sum_units((float*)(sums + (size_t)n_rows * n_pairs_of(k_padded))),
         k_padded(k_padded),
         n_rows(n_rows),
         whole_groups(whole_groups),
         shifts(shifts),
         has_sums(has_sums) {}
   static size_t bytes(size_t n_rows, size_t k_padded) {
-    const size_t n_groups = k_padded / kGroup;
-    return n_rows * (n_groups * sizeof(ActGroup) + sizeof(float) + (n_groups + 1) / 2 * sizeof(SumPair));
+    return n_rows * (k_padded / kGroup * sizeof(ActGroup) + n_pairs_of(k_padded) * sizeof(SumPair) +
+                     2 * sizeof(float));
   }
 
   int n_groups() const { return k_padded / kGroup; }
-  int n_pairs() const { return (n_groups() + 1) / 2; }
-  // No sum of 32 quants of 127 by the largest scale comes to more than 2^15 of it, and no sum over the groups
-  // of an upper scale of their products with numbers of six bits to more than 2^24.
-  float sum_unit() const { return shifts ? 2048.0f : 4096.0f; }
+  static size_t n_pairs_of(size_t k_padded) { return (k_padded / kGroup + 1) / 2; }
+  size_t n_pairs() const { return n_pairs_of(k_padded); }
   // First group of row r; the next ones follow `step` apart.
   ActGroup* row(int r, int* step) const {
     const int first = r / kBlock * kBlock;
@@ -188,14 +191,15 @@ struct Acts {
   // Its first sums; the next ones follow as far apart.
   SumPair* sums_of(int r) const {
     const int first = r / kBlock * kBlock;
-    return sums + (size_t)first * n_pairs() + (r - first);
+    return sums + first * n_pairs() + (r - first);
   }
   // Rows [first, last) of these: whole blocks, but for the last one of all.
   Acts rows(int first, int last) const {
     Acts some = *this;
     some.groups += (size_t)first * n_groups();
     some.units += first;
-    some.sums += (size_t)first * n_pairs();
+    some.sums += first * n_pairs();
+    some.sum_units += first;
     some.n_rows = last - first;
     return some;
   }

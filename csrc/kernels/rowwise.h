@@ -25,6 +25,32 @@ static inline void store_up_to(float* p, F a, int lanes) {
   for (int i = 0; i < lanes; ++i) p[i] = buffer[i];
 }
 
+// The sums of a row's groups in 16 bits. What rounding takes from one is given to the next: the mins they
+// meet are much alike, so that most of it comes to nothing. The unit is such that the largest sum fits, and
+// that its products with numbers of six bits, over the groups of an upper scale, stay below 2^24, which
+// floats hold.
+static void quantize_sums(const ActGroup* groups, int step, float largest, int r, const Acts& acts) {
+  constexpr float kMost = 32766.0f;
+  constexpr int kPartBits = 6;  // of a unit, that are handed on
+  acts.sum_units[r] = (largest > 0.0f ? largest : 1.0f) * (1.0f / kMost);
+  const F to_parts = f_set1((float)(1 << kPartBits) / acts.sum_units[r]);
+  SumPair* sums = acts.sums_of(r);
+  int64_t handed_on = 0;  // wide, for what is no finite number
+  for (int first = 0; first < acts.n_groups(); first += 16) {
+    const int n = acts.n_groups() - first < 16 ? acts.n_groups() - first : 16;
+    float exact[16] = {0};
+    int32_t parts[16];
+    for (int i = 0; i < n; ++i, groups += step) exact[i] = groups->wsum32;
+    i_store(parts, i_round(f_mul(f_load(exact), to_parts)));
+    for (int i = 0; i < n; ++i) {
+      const int64_t wanted = parts[i] + handed_on;
+      const int64_t whole = (wanted + (1 << kPartBits) / 2) >> kPartBits;
+      handed_on = wanted - whole * (1 << kPartBits);
+      sums[(first + i) / 2 * step].of[i % 2] = (int16_t)whole;
+    }
+  }
+}
+
 // In blocks of 16 halves, so that what there is one of for each half is computed side by side.
 static void quantize(const float* x, int r, const Acts& acts) {
   const int n_halves = acts.k_padded / 16;
@@ -42,11 +68,11 @@ static void quantize(const float* x, int r, const Acts& acts) {
   const float unit = (top > kLeast ? top : kLeast) * (1.0f / most_units);
   acts.units[r] = unit + f_sum(f_add(hidden, hidden_too));
   const F to_units = f_set1((1.0f / 127.0f) / unit), unit_lanes = f_set1(unit);
-  const F to_sum_units = f_set1(1.0f / acts.sum_unit());
 
   int step;
   ActGroup* groups = acts.row(r, &step);
-  SumPair* sums = acts.sums_of(r);
+  const ActGroup* const its_groups = groups;
+  F largest_sum = f_zero();
   for (int first = 0; first < n_halves; first += 16) {
     const int n = n_halves - first < 16 ? n_halves - first : 16;
     F values[16];
@@ -67,12 +93,9 @@ static void quantize(const float* x, int r, const Acts& acts) {
     store_halves(scale, i_sub(i_set1(0), sum), acts.shifts ? f_log2(scale) : i_bits(weighted), times, both,
                  groups, step, n / 2);
     groups += step * (n / 2);
-    if (!acts.has_sums) continue;
-    int32_t of_halves[16];
-    i_store(of_halves, i_round(f_mul(both, to_sum_units)));
-    for (int h = 0; h < n; h += 4, sums += step)
-      *sums = {{(int16_t)of_halves[h], (int16_t)(h + 2 < n ? of_halves[h + 2] : 0)}};
+    largest_sum = f_max(largest_sum, f_abs(both));
   }
+  if (acts.has_sums) quantize_sums(its_groups, step, f_max_lane(largest_sum), r, acts);
 }
 
 static void halve(const float* x, uint16_t* out, int n) {
