@@ -18,7 +18,7 @@ namespace UNSPOOL_ISA {
 struct Inputs {
   const float* units;
   const SumPair* sums;
-  const float* sum_units;
+  const float* sum_bits;
 };
 
 template <Store STORE, int NR>
@@ -76,17 +76,17 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   if constexpr (kByHand && kSixes)
     add_eight_sixes(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, acc);
   else if constexpr (kByHand && SHIFTS)
-    add_eight_shifted(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, sums, inputs.sum_units,
+    add_eight_shifted(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, sums, inputs.sum_bits,
                       acc);
   else if constexpr (kByHand)
     add_eight_rows(std::bool_constant<kPairs>(), kGroups, kQuantsAt, group, n_groups, scales, asking, ahead,
-                   x, sums, inputs.sum_units, zero_bits, acc);
+                   x, sums, inputs.sum_bits, zero_bits, acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR) {
     asking.go_on<kLines + 1>(ahead);
     if (TWO_LEVEL && g % kPiece.groups == 0) {
       scales.turn_to(g / kPiece.groups);
       if constexpr (kPairs) {
-        add_mins<NR>(scales.mins(g / kPiece.groups), sums, inputs.sum_units, acc);
+        add_mins<NR>(scales.mins(g / kPiece.groups), sums, inputs.sum_bits, acc);
         sums += PieceMins::kPairs * NR;
       }
     }
@@ -186,7 +186,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
     for (int row = 0; row < x.n_rows; row += Acts::kBlock) {
       int rows;
       const ActGroup* group = x.row(row, &rows);
-      const Inputs inputs = {x.units + row, x.sums_of(row), x.sum_units + row};
+      const Inputs inputs = {x.units + row, x.sums_of(row), x.sum_bits + row};
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         Asking asking;

@@ -25,30 +25,24 @@ static inline void store_up_to(float* p, F a, int lanes) {
   for (int i = 0; i < lanes; ++i) p[i] = buffer[i];
 }
 
-// The sums of a row's groups in 16 bits. What rounding takes from one is given to the next: the mins they
-// meet are much alike, so that most of it comes to nothing. The unit is such that the largest sum fits, and
-// that its products with numbers of six bits, over the groups of an upper scale, stay below 2^24, which
-// floats hold.
+// The sums of a row's groups in 16 bits: whole multiples of the least power of two with which the largest
+// fits, so that their products with numbers of six bits, over the groups of an upper scale, stay below 2^24,
+// which floats hold. What rounding takes from one is given to the fourth after it: the mins they meet are
+// much alike, so that most of it comes to nothing.
 static void quantize_sums(const ActGroup* groups, int step, float largest, int r, const Acts& acts) {
-  constexpr float kMost = 32766.0f;
-  constexpr int kPartBits = 6;  // of a unit, that are handed on
-  acts.sum_units[r] = (largest > 0.0f ? largest : 1.0f) * (1.0f / kMost);
-  const F to_parts = f_set1((float)(1 << kPartBits) / acts.sum_units[r]);
+  constexpr int kMost = 32767, kChains = 4;
+  int bits = 0;
+  while (bits < 16 && largest >= (float)kMost * (float)(1 << bits)) ++bits;
+  acts.sum_bits[r] = (float)bits;
   SumPair* sums = acts.sums_of(r);
-  int64_t handed_on = 0;  // wide, for what is no finite number
-  for (int first = 0; first < acts.n_groups(); first += 16) {
-    const int n = acts.n_groups() - first < 16 ? acts.n_groups() - first : 16;
-    float exact[16] = {0};
-    int32_t parts[16];
-    for (int i = 0; i < n; ++i, groups += step) exact[i] = groups->wsum32;
-    i_store(parts, i_round(f_mul(f_load(exact), to_parts)));
-    for (int i = 0; i < n; ++i) {
-      const int64_t wanted = parts[i] + handed_on;
-      const int64_t whole = (wanted + (1 << kPartBits) / 2) >> kPartBits;
-      handed_on = wanted - whole * (1 << kPartBits);
-      sums[(first + i) / 2 * step].of[i % 2] = (int16_t)whole;
+  const int half = 1 << bits >> 1;
+  int64_t handed_on[kChains] = {0};  // wide, for what is no finite number
+  for (int first = 0; first < acts.n_groups(); first += kChains, sums += kChains / 2 * step)
+    for (int i = 0; i < kChains && first + i < acts.n_groups(); ++i, groups += step) {
+      const int64_t wanted = (int64_t)groups->wsum32 + handed_on[i], whole = (wanted + half) >> bits;
+      handed_on[i] = wanted - whole * (1 << bits);
+      sums[i / 2 * step].of[i % 2] = (int16_t)whole;
     }
-  }
 }
 
 // In blocks of 16 halves, so that what there is one of for each half is computed side by side.

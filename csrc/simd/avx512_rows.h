@@ -29,14 +29,14 @@ static const __mmask32 kOdd = 0xaaaaaaaa;
 template <class Pairs, class Groups, class QuantsAt, class Scales>
 static inline void add_eight_rows(Pairs, Groups, QuantsAt, const uint8_t* group, int n_groups, Scales& scales,
                                   Asking asking, size_t ahead, const ActGroup* x, const SumPair* sums,
-                                  const float* sum_units, I zero_bits, F acc[8]) {
+                                  const float* sum_bits, I zero_bits, F acc[8]) {
   UNSPOOL_APART(acc);
   for (int g = 0; g < n_groups; ++g, x += 8) {
     asking.go_on<5>(ahead);
     if (Pairs::value && g % Groups::value == 0) {
       scales.turn_to(g / Groups::value);
       UNSPOOL_TOGETHER(acc);
-      add_mins<8>(scales.mins(g / Groups::value), sums, sum_units, acc);
+      add_mins<8>(scales.mins(g / Groups::value), sums, sum_bits, acc);
       UNSPOOL_APART_AGAIN(acc);
       sums += PieceMins::kPairs * 8;
     }
@@ -69,11 +69,11 @@ static inline void add_eight_rows(Pairs, Groups, QuantsAt, const uint8_t* group,
 template <class Groups, class QuantsAt, class Scales>
 static inline void add_eight_shifted(Groups, QuantsAt, const uint8_t* group, int n_groups, Scales& scales,
                                      Asking asking, size_t ahead, const ActGroup* x, const SumPair* sums,
-                                     const float* sum_units, F acc[8]) {
+                                     const float* sum_bits, F acc[8]) {
   alignas(64) float room[Groups::value * kTile];
   for (int number = 0; number < n_groups / Groups::value; ++number) {
     scales.turn_to(number);
-    add_mins<8>(scales.mins(number), sums, sum_units, acc);
+    add_mins<8>(scales.mins(number), sums, sum_bits, acc);
     sums += PieceMins::kPairs * 8;
     const float* scale = scales.scales_of(number, room);
     const uint8_t* next = asking.take(Groups::value, ahead);

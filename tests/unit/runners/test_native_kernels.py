@@ -113,20 +113,20 @@ def twin_product(tensor: Tensor, x: np.ndarray, shifts: bool) -> tuple[np.ndarra
 
 
 def sums_lost(x: np.ndarray, encoding: Encoding, shifts: bool) -> np.ndarray:
-    """What rounding adds to the sum of each group of 32 inputs, (R, groups); a group gets what the one before
-    it lost, in parts of a 64th."""
+    """What rounding adds to the sum of each group of 32 inputs, (R, groups). What one loses the fourth after
+    it makes up for."""
     quants, times, unit = quantize_rows(x, 32 if encoding in WHOLE_GROUPS else 16, shifts)
     sums = times * quants.reshape(len(x), -1, 16).sum(-1).reshape(*times.shape[:2], -1)
     sums = sums.astype(np.float32).reshape(len(x), -1, 2).sum(-1, dtype=np.float32)
-    of_sums = np.abs(sums).max(-1, keepdims=True) * (np.float32(1) / np.float32(32766))
-    parts = np.rint(sums * (np.float32(64) / of_sums))
-    rounded, handed_on = np.empty_like(parts), np.zeros(len(x))
-    for g in range(parts.shape[1]):
-        wanted = parts[:, g] + handed_on
-        rounded[:, g] = np.floor((wanted + 32) / 64)
-        handed_on = wanted - 64 * rounded[:, g]
+    largest = np.maximum(np.abs(sums).max(-1), 1)
+    of_sums = 2 ** np.maximum(np.floor(np.log2(largest / np.float32(32767))) + 1, 0)
+    rounded, handed_on = np.empty_like(sums), np.zeros((4, len(x)))
+    for g in range(sums.shape[1]):
+        wanted = sums[:, g] + handed_on[g % 4]
+        rounded[:, g] = np.floor((wanted + of_sums // 2) / of_sums)
+        handed_on[g % 4] = wanted - of_sums * rounded[:, g]
     assert np.abs(rounded).max() < 2**15
-    return (rounded * of_sums.astype(np.float64) - sums) * unit[:, 0].astype(np.float64)
+    return (rounded * of_sums[:, None] - sums) * unit[:, 0].astype(np.float64)
 
 
 def mins_of(tensor: Tensor) -> np.ndarray:
@@ -191,7 +191,7 @@ def test_rounded_sums_cost_little_beside_rounded_inputs_where_one_stands_out(
     x[:, 5] = outlier
     lost_in_sums = sums_lost(x, encoding, shifts) @ mins.T
     lost_in_inputs = (as_seen(x, encoding, shifts) - x) @ weights.T
-    assert np.sqrt((lost_in_sums**2).mean()) <= 0.05 * np.sqrt((lost_in_inputs**2).mean())
+    assert np.sqrt((lost_in_sums**2).mean()) <= 0.1 * np.sqrt((lost_in_inputs**2).mean())
 
 
 @pytest.mark.parametrize("isa", instruction_sets())
