@@ -140,8 +140,8 @@ static_assert(offsetof(ActGroup, scale) == 32 && offsetof(ActGroup, minus) == 40
                   offsetof(ActGroup, wsum32) == 60,
               "in this order");
 
-// What two neighbouring groups of a row add up to, scale * sum of q, without as many lower bits as sum_bits
-// of Acts says.
+// What two neighbouring groups of a row add up to, scale * sum of q, in whole multiples of its sum_units of
+// Acts.
 struct SumPair {
   int16_t of[2];
 };
@@ -153,9 +153,10 @@ struct Acts {
 
   ActGroup* groups = nullptr;
   float* units = nullptr;  // of each row
-  // Where has_sums: in blocks as groups are, [pair of groups][rows of the block], and of each row the bits.
+  // Where has_sums: in blocks as groups are, [pair of groups][rows of the block], and of each row what they
+  // are multiples of, a power of two.
   SumPair* sums = nullptr;
-  float* sum_bits = nullptr;
+  float* sum_units = nullptr;
   int k_padded = 0;
   int n_rows = 0;
   bool whole_groups = false;  // the halves of a group have the same scale
@@ -167,7 +168,7 @@ struct Acts {
       : groups((ActGroup*)memory),
         units((float*)(groups + (size_t)n_rows * (k_padded / kGroup))),
         sums((SumPair*)(units + n_rows)),
-        sum_bits((float*)(sums + (size_t)n_rows * n_pairs_of(k_padded))),
+        sum_units((float*)(sums + (size_t)n_rows * n_pairs_of(k_padded))),
         k_padded(k_padded),
         n_rows(n_rows),
         whole_groups(whole_groups),
@@ -198,7 +199,7 @@ struct Acts {
     some.groups += (size_t)first * n_groups();
     some.units += first;
     some.sums += first * n_pairs();
-    some.sum_bits += first;
+    some.sum_units += first;
     some.n_rows = last - first;
     return some;
   }

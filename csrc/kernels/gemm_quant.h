@@ -18,7 +18,7 @@ namespace UNSPOOL_ISA {
 struct Inputs {
   const float* units;
   const SumPair* sums;
-  const float* sum_bits;
+  const float* sum_units;
 };
 
 template <Store STORE, int NR>
@@ -65,28 +65,32 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   constexpr Piece kPiece = piece_of(STORE, GROUP, TWO_LEVEL, MIN);
   Scales scales(tile, ready);
   const uint8_t* group = tile + kPiece.quants_at;
-  F acc[NR];
-  for (int r = 0; r < NR; ++r) acc[r] = f_zero();
+  F acc[NR], mins[NR];  // of groups, and where kPairs what pieces add to them
+  for (int r = 0; r < NR; ++r) acc[r] = mins[r] = f_zero();
   const SumPair* sums = inputs.sums;
   const size_t ahead = w.tile_bytes / n_groups;
   constexpr bool kSixes = STORE == Store::kU6 && SHIFTS;
   constexpr bool kByHand = (kInteger || kSixes) && NR == 8 && kHasEightRows;
   constexpr std::integral_constant<int, kPiece.groups> kGroups;
   constexpr std::integral_constant<size_t, kPiece.quants_at> kQuantsAt;
+  if constexpr (kByHand && kPairs)  // apart, where the processor finds more to do at once
+    for (int number = 0; number < n_groups / kPiece.groups; ++number, sums += PieceMins::kPairs * NR) {
+      scales.turn_to(number);
+      add_mins<NR>(scales.mins(number), sums, mins);
+    }
   if constexpr (kByHand && kSixes)
     add_eight_sixes(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, acc);
   else if constexpr (kByHand && SHIFTS)
-    add_eight_shifted(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, sums, inputs.sum_bits,
-                      acc);
+    add_eight_shifted(kGroups, kQuantsAt, group, n_groups, scales, asking, ahead, x, acc);
   else if constexpr (kByHand)
     add_eight_rows(std::bool_constant<kPairs>(), kGroups, kQuantsAt, group, n_groups, scales, asking, ahead,
-                   x, sums, inputs.sum_bits, zero_bits, acc);
+                   x, zero_bits, acc);
   for (int g = 0; !kByHand && g < n_groups; ++g, x += NR) {
     asking.go_on<kLines + 1>(ahead);
     if (TWO_LEVEL && g % kPiece.groups == 0) {
       scales.turn_to(g / kPiece.groups);
       if constexpr (kPairs) {
-        add_mins<NR>(scales.mins(g / kPiece.groups), sums, inputs.sum_bits, acc);
+        add_mins<NR>(scales.mins(g / kPiece.groups), sums, mins);
         sums += PieceMins::kPairs * NR;
       }
     }
@@ -134,6 +138,7 @@ UNSPOOL_TILES static void quant_tile(const Packed& w, const uint8_t* tile, const
   }
   for (int r = 0; r < NR; ++r) {
     float* to = out.row(row + r) + t * kTile;
+    if (kPairs) acc[r] = f_fma(mins[r], f_set1(inputs.sum_units[r]), acc[r]);
     F value = f_mul(acc[r], f_set1(inputs.units[r]));
     if (bias) value = f_add(value, f_load(bias + t * kTile));
     if (accumulate) value = f_add(f_load(to), value);
@@ -186,7 +191,7 @@ static void quant_rows(const Packed& w, int tile0, int tile1, const Acts& x, Row
     for (int row = 0; row < x.n_rows; row += Acts::kBlock) {
       int rows;
       const ActGroup* group = x.row(row, &rows);
-      const Inputs inputs = {x.units + row, x.sums_of(row), x.sum_bits + row};
+      const Inputs inputs = {x.units + row, x.sums_of(row), x.sum_units + row};
       for (int t = first; t < last; ++t) {
         const uint8_t* tile = w.tile(t);
         Asking asking;

@@ -33,7 +33,7 @@ static void quantize_sums(const ActGroup* groups, int step, float largest, int r
   constexpr int kMost = 32767, kChains = 4;
   int bits = 0;
   while (bits < 16 && largest >= (float)kMost * (float)(1 << bits)) ++bits;
-  acts.sum_bits[r] = (float)bits;
+  acts.sum_units[r] = (float)(1 << bits);
   SumPair* sums = acts.sums_of(r);
   const int half = 1 << bits >> 1;
   int64_t handed_on[kChains] = {0};  // wide, for what is no finite number

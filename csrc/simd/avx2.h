@@ -215,11 +215,6 @@ static inline F f_pow2(I a) {
   return {half_pow2(a.lo), half_pow2(a.hi)};
 }
 
-// a times 2 to the power of a whole number.
-static inline F f_times_pow2(F a, float power) {
-  return f_mul(a, f_pow2(i_set1((int)power)));
-}
-
 static inline W w_load(const uint8_t* p) {
   return {_mm256_loadu_si256((const __m256i*)p), _mm256_loadu_si256((const __m256i*)(p + 32))};
 }

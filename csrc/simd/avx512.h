@@ -166,11 +166,6 @@ static inline F f_pow2(I a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(127)), 23));
 }
 
-// a times 2 to the power of a whole number; not by a multiplier.
-static inline F f_times_pow2(F a, float power) {
-  return _mm512_scalef_ps(a, _mm512_set1_ps(power));
-}
-
 static inline W w_load(const uint8_t* p) {
   return _mm512_loadu_si512(p);
 }

@@ -12,9 +12,6 @@
 #include "../kernels/asking.h"
 #include "../packed.h"
 #include "avx512.h"
-
-// Written in terms of the vectors above.
-#include "../kernels/piece_mins.h"
 #include "avx512_steps.h"
 
 namespace unspool {
@@ -28,18 +25,11 @@ static const __mmask32 kOdd = 0xaaaaaaaa;
 // What is asked for meanwhile moves on by `ahead` bytes with each group.
 template <class Pairs, class Groups, class QuantsAt, class Scales>
 static inline void add_eight_rows(Pairs, Groups, QuantsAt, const uint8_t* group, int n_groups, Scales& scales,
-                                  Asking asking, size_t ahead, const ActGroup* x, const SumPair* sums,
-                                  const float* sum_bits, I zero_bits, F acc[8]) {
+                                  Asking asking, size_t ahead, const ActGroup* x, I zero_bits, F acc[8]) {
   UNSPOOL_APART(acc);
   for (int g = 0; g < n_groups; ++g, x += 8) {
     asking.go_on<5>(ahead);
-    if (Pairs::value && g % Groups::value == 0) {
-      scales.turn_to(g / Groups::value);
-      UNSPOOL_TOGETHER(acc);
-      add_mins<8>(scales.mins(g / Groups::value), sums, sum_bits, acc);
-      UNSPOOL_APART_AGAIN(acc);
-      sums += PieceMins::kPairs * 8;
-    }
+    if (Pairs::value && g % Groups::value == 0) scales.turn_to(g / Groups::value);
     const F scale = scales.scale(g);
     if constexpr (Pairs::value) {
       asm(UNSPOOL_UNPACK(0) UNSPOOL_DOTS_OF_GROUP(UNSPOOL_FROM_ZERO) UNSPOOL_ADD_ROWS(UNSPOOL_ADD)
@@ -68,16 +58,14 @@ static inline void add_eight_rows(Pairs, Groups, QuantsAt, const uint8_t* group,
 // The same for a kind that multiplies sums, and inputs whose scales are powers of two.
 template <class Groups, class QuantsAt, class Scales>
 static inline void add_eight_shifted(Groups, QuantsAt, const uint8_t* group, int n_groups, Scales& scales,
-                                     Asking asking, size_t ahead, const ActGroup* x, const SumPair* sums,
-                                     const float* sum_bits, F acc[8]) {
+                                     Asking asking, size_t ahead, const ActGroup* x, F acc[8]) {
   alignas(64) float room[Groups::value * kTile];
+  UNSPOOL_APART(acc);
   for (int number = 0; number < n_groups / Groups::value; ++number) {
     scales.turn_to(number);
-    add_mins<8>(scales.mins(number), sums, sum_bits, acc);
-    sums += PieceMins::kPairs * 8;
+
     const float* scale = scales.scales_of(number, room);
     const uint8_t* next = asking.take(Groups::value, ahead);
-    UNSPOOL_APART(acc);
     int left = Groups::value;
     asm(UNSPOOL_UNPACK(0)
         "jmp 2f\n\t"
@@ -100,8 +88,8 @@ static inline void add_eight_shifted(Groups, QuantsAt, const uint8_t* group, int
         : [ahead] "r"(ahead), [low] "m"(kMasks), [shift] "i"(offsetof(ActGroup, shift))
         : UNSPOOL_CHANGED, "memory", "cc");
     group += QuantsAt::value;
-    UNSPOOL_TOGETHER(acc);
   }
+  UNSPOOL_TOGETHER(acc);
 }
 
 // The same for 6-bit weights with a scale for each half of a group.

@@ -161,6 +161,3 @@
 #define UNSPOOL_TOGETHER(ACC)                         \
   ACC[0] = a0, ACC[1] = a1, ACC[2] = a2, ACC[3] = a3; \
   ACC[4] = a4, ACC[5] = a5, ACC[6] = a6, ACC[7] = a7
-#define UNSPOOL_APART_AGAIN(ACC)                      \
-  a0 = ACC[0], a1 = ACC[1], a2 = ACC[2], a3 = ACC[3]; \
-  a4 = ACC[4], a5 = ACC[5], a6 = ACC[6], a7 = ACC[7]

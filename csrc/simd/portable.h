@@ -181,11 +181,6 @@ static inline F f_pow2(I a) {
   return (F)((a + 127) << 23);
 }
 
-// a times 2 to the power of a whole number.
-static inline F f_times_pow2(F a, float power) {
-  return f_mul(a, f_pow2(i_set1((int)power)));
-}
-
 static inline W w_load(const uint8_t* p) {
   W out;
   memcpy(&out, p, sizeof out);
