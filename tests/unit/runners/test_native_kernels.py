@@ -81,7 +81,8 @@ def quantize_rows(
     top = np.maximum(largest.max(1, keepdims=True) * to_127th, np.float32(1e-33))
     unit = top * (np.float32(1) / np.float32(16383 if shifts else 32766))
     needed = np.maximum(largest * (to_127th / unit), np.float32(1))
-    times = 2 ** np.ceil(np.log2(needed)) if shifts else np.rint(needed + np.float32(0.5))
+    up = 2 ** np.ceil(np.log2(needed.astype(np.float64)))
+    times = up.astype(np.float32) if shifts else np.rint(needed + np.float32(0.5))
     assert times.max() <= (16384 if shifts else 32767)
     quants = np.rint(groups * (np.float32(1) / (times * unit)))
     assert np.abs(quants).max() <= 127
