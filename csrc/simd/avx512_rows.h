@@ -63,7 +63,6 @@ static inline void add_eight_shifted(Groups, QuantsAt, const uint8_t* group, int
   UNSPOOL_APART(acc);
   for (int number = 0; number < n_groups / Groups::value; ++number) {
     scales.turn_to(number);
-
     const float* scale = scales.scales_of(number, room);
     const uint8_t* next = asking.take(Groups::value, ahead);
     int left = Groups::value;
